@@ -56,6 +56,8 @@ type Run struct {
 	Host       Host              `json:"host"`
 	Slots      []SlotInfo        `json:"slots,omitempty"`
 	Calibrated *Calibration      `json:"calibration,omitempty"`
+	Records    int               `json:"records,omitempty"`       // lines of records.jsonl, set when the run ends
+	Chain      string            `json:"records_chain,omitempty"` // SHA-256 of the last of them, hex
 }
 
 // File is one file that decides what was measured.
