@@ -80,7 +80,7 @@ func count(b []byte) (int, bool) {
 // that is 0 here, because no JSON can carry it.
 func decimal(b []byte) (float64, bool) {
 	v, err := strconv.ParseFloat(string(b), 64)
-	if math.IsInf(v, 0) || math.IsNaN(v) {
+	if math.IsInf(v, 0) || math.IsNaN(v) || string(b) == "-nan" {
 		return 0, true
 	}
 	return v, err == nil

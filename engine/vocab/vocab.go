@@ -36,8 +36,8 @@ const (
 //go:embed words.txt
 var words string
 
-// glue is what prompts, answers and markup repeat around words. Like words.txt
-// it only grows at its end, and there is no room: a new piece goes after the words.
+// glue is what prompts, answers and markup repeat around words. The words' ids
+// follow it, so nothing may be added here: a new piece goes to the end of words.txt.
 var glue = [...]string{"\n\n", "  ", "    ", ": ", ", ", ". ", "? ", "! ", "; ", " (", ") ", ".\n", ":\n", ",\n",
 	`{"`, `"}`, `": `, `": "`, `", "`, `": [`, `"], "`, `["`, `"]`, `}, {`, `": {`, `}}`, `]}`, `, "`, `": null`, `": true`, `": false`,
 	"<function=", "</function>", "<parameter=", "</parameter>", ">\n", "<tools>", "</tools>", "```", "---", "# ", "## ", "- ", " - "}
