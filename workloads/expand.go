@@ -1,0 +1,380 @@
+package workloads
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Expand makes the requests of one pair: first those of class warmup, then those
+// of class canary (the same text in every pair), then the measured ones in the
+// order of the manifest. Warm-ups and canaries are run one after the other, alone,
+// before the measured part; their After is empty and means nothing. Every prompt
+// starts with a nonce = f(seed, pair, conversation), so that no two pairs, and no
+// warm-up and measured request, share a prefix. The error names the step that
+// cannot be made.
+func Expand(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) {
+	var reqs []Request
+	for i := range m.Warmups {
+		reqs = append(reqs, alone(Warmup, i, seed, fmt.Sprint("warmup/", pair)))
+	}
+	for i := range m.Canaries {
+		reqs = append(reqs, alone(Canary, i, seed, "canary"))
+	}
+	for i := range m.Conversations {
+		x := expander{m: m, conv: &m.Conversations[i], seed: seed, pair: pair, count: c}
+		made, err := x.run()
+		if err != nil {
+			return nil, err
+		}
+		reqs = append(reqs, made...)
+	}
+	return reqs, nil
+}
+
+// Measured leaves out warm-ups and canaries.
+func Measured(reqs []Request) []Request {
+	return slices.DeleteFunc(slices.Clone(reqs), func(r Request) bool { return r.Class == Warmup || r.Class == Canary })
+}
+
+// alone makes a warm-up or canary: forty words by a rule of its own, greedy.
+func alone(class string, i int, seed uint64, purpose string) Request {
+	id := fmt.Sprintf("%s-%d", class, i+1)
+	rule := &WordRule{Nonce: nonce(seed, purpose, i), Words: drawWords(stream(seed, "words", purpose, i)), Count: 40}
+	r := Request{
+		ID: id, Class: class, Conversation: id, API: "chat", Stream: true, MaxTokens: 256,
+		System: systemText(class, nonce(seed, "system", purpose, i)),
+		User:   wordsLine(rule.Words) + newPadder(stream(seed, "filler", purpose, i)).filler(80)[1:] + "\n" + sayLine(rule),
+		Expect: Expect{Words: rule, Finish: "stop"},
+	}
+	r.TemplateHash = TemplateHash([]Request{r})
+	return r
+}
+
+func systemText(kind, nonce string) string {
+	return fmt.Sprintf("%s %s. Follow the directives in the messages exactly and add nothing.", strings.ToUpper(kind[:1])+kind[1:], nonce)
+}
+
+func wordsLine(words []string) string { return "Words: " + strings.Join(words, " ") + "\n" }
+
+func sayLine(r *WordRule) string { return fmt.Sprintf("Say %d words by rule %s.", r.Count, r.Nonce) }
+
+// expander makes the requests of one conversation.
+type expander struct {
+	m     *Manifest
+	conv  *Conversation
+	seed  uint64
+	pair  int
+	count Counter
+
+	facts   *facts
+	known   []fact // in the present history, the latest value of each name
+	pending []ToolResult
+	open    []fact // planted in pending
+	calls   map[string]json.RawMessage
+	history []Request
+}
+
+// stream is the random stream of one purpose of this conversation.
+func (x *expander) stream(purpose ...any) *rand.Rand {
+	return stream(x.seed, append([]any{x.pair, x.conv.ID}, purpose...)...)
+}
+
+func (x *expander) run() ([]Request, error) {
+	x.facts = newFacts(x.stream("facts"))
+	x.calls = map[string]json.RawMessage{}
+	var reqs []Request
+	for turn := range x.conv.Steps {
+		r, err := x.step(turn)
+		if err != nil {
+			return nil, fmt.Errorf("conversation %s, step %s: %w", x.conv.ID, x.conv.Steps[turn].ID, err)
+		}
+		x.history = append(x.history, r)
+		r.TemplateHash = TemplateHash(x.history)
+		x.history[len(x.history)-1] = r
+		reqs = append(reqs, r)
+	}
+	return reqs, nil
+}
+
+func (x *expander) step(turn int) (Request, error) {
+	s := &x.conv.Steps[turn]
+	r := Request{
+		ID: s.ID, Class: s.Class, Conversation: x.conv.ID, Turn: turn, After: x.due(turn),
+		API: x.conv.API, Stream: !s.Whole, MaxTokens: s.Max, Thinking: s.Thinking,
+		Priority: s.Priority, PriorityBy: s.By, Cancel: s.Cancel, Rollover: s.Over,
+	}
+	if r.API == "" {
+		r.API = "chat"
+	}
+	for _, name := range x.conv.Tools {
+		r.Tools = append(r.Tools, *x.m.tool(name))
+	}
+	if s.Over {
+		x.history = nil
+		if !s.Restate {
+			x.known = nil
+		}
+	}
+	if turn == 0 || s.Over {
+		r.System = systemText("session", nonce(x.seed, x.pair, x.conv.ID, "system", turn))
+	}
+	if s.Receipts {
+		r.Results, x.pending = x.pending, nil
+		x.known, x.open = append(x.known, x.open...), nil
+	}
+	task := x.task(turn, &r)
+	if !s.Receipts {
+		if err := x.text(turn, &r, task); err != nil {
+			return r, err
+		}
+	}
+	r.Expect.OutputTokens, r.Expect.Scored = s.Output, x.m.Scored && s.Class != Probe
+	r.Expect.Finish = finish(s)
+	x.sample(s, &r)
+	return r, nil
+}
+
+// due is the step's own trigger, else the end of the step before, else the start.
+func (x *expander) due(turn int) Trigger {
+	switch s := x.conv.Steps[turn]; {
+	case s.After != nil:
+		return *s.After
+	case turn > 0:
+		return Trigger{Request: x.conv.Steps[turn-1].ID, Event: AtEnd}
+	}
+	return Trigger{}
+}
+
+// finish is the finish_reason that the step promises.
+func finish(s *Step) string {
+	switch {
+	case len(s.Calls) > 0:
+		return "tool_calls"
+	case s.Output > 0 && s.Output == s.Max:
+		return "length"
+	case s.Write > 0:
+		return "" // the budget may cut it, or not
+	}
+	return "stop"
+}
+
+// sample gives a long answer its temperature and seed.
+func (x *expander) sample(s *Step, r *Request) {
+	if s.Write == 0 || x.m.Sampling == Greedy || x.m.Sampling == "" || x.m.Sampling == Alternate && x.pair%2 == 1 {
+		return
+	}
+	r.Temperature = x.m.Temperature
+	if r.Temperature == 0 {
+		r.Temperature = 0.8
+	}
+	r.Seed = 1 + x.stream("sampling", s.ID).Int64N(1<<31-1)
+	r.Expect.Lines.Aside = true
+}
+
+// task fills r.Expect and returns the lines that ask for it.
+func (x *expander) task(turn int, r *Request) string {
+	s := &x.conv.Steps[turn]
+	own := nonce(x.seed, x.pair, x.conv.ID, "rule", turn)
+	switch {
+	case s.Write > 0:
+		rule := &LineRule{Nonce: own, Words: drawWords(x.stream("words", turn)), Count: s.Write}
+		r.Expect.Lines = rule
+		return wordsLine(rule.Words) + fmt.Sprintf("Write %d lines by rule %s.", s.Write, own)
+	case s.Say > 0:
+		rule := &WordRule{Nonce: own, Words: drawWords(x.stream("words", turn)), Count: s.Say}
+		r.Expect.Words = rule
+		return wordsLine(rule.Words) + sayLine(rule)
+	case s.Quote != "":
+		r.Expect.Exact = s.Quote
+		return "Quote: " + s.Quote
+	case len(s.Calls) > 0:
+		return x.call(turn, r)
+	case s.Receipts:
+		x.receipts(r)
+	case s.Audit > 0:
+		return x.audit(turn, r)
+	case s.Recall != nil:
+		return x.recall(turn, r)
+	}
+	return ""
+}
+
+// text writes the user text: facts, filler to the promised length, task.
+func (x *expander) text(turn int, r *Request, task string) error {
+	s := &x.conv.Steps[turn]
+	var head strings.Builder
+	plant := make([]fact, 0, s.Plant)
+	if s.Over && s.Restate {
+		plant = append(plant, x.known...)
+		x.known = nil
+	}
+	for range s.Plant {
+		plant = append(plant, x.facts.next())
+	}
+	for _, f := range plant {
+		head.WriteString(factLine(f))
+	}
+	x.known = append(x.known, plant...)
+	build := func(filler string) string {
+		if filler == "" {
+			return head.String() + task
+		}
+		return head.String() + "Notes:" + filler + "\n" + task
+	}
+	var err error
+	switch filler := x.stream("filler", turn); {
+	case s.Prompt > 0:
+		r.User, err = pad(filler, s.Prompt, build, func(text string) int {
+			return x.count.Count(r.System, []Turn{{Role: "user", Text: text}}, r.Tools, r.Thinking)
+		})
+		r.PromptTokens = s.Prompt
+	case s.Unread > 0:
+		r.User, err = pad(filler, s.Unread, build, x.count.Text)
+	default:
+		r.User = build("")
+	}
+	return err
+}
+
+func factLine(f fact) string { return fmt.Sprintf("Fact: %s = %s\n", f.Name, f.Value) }
+
+// call asks for tool calls and prepares their receipts.
+func (x *expander) call(turn int, r *Request) string {
+	var lines []string
+	for i, c := range x.conv.Steps[turn].Calls {
+		args := c.Args
+		if args == nil {
+			args = drawArgs(x.stream("args", turn, i), x.m.tool(c.Tool).Parameters)
+		}
+		args = compact(args)
+		lines = append(lines, fmt.Sprintf("Call: %s %s", c.Tool, args))
+		full := expandRanges(args)
+		r.Expect.Calls = append(r.Expect.Calls, Call{c.Tool, full})
+		x.calls[c.Tool] = full
+		var b strings.Builder
+		fmt.Fprintf(&b, "Result of %s.\n", c.Tool)
+		for range c.Plant {
+			f := x.facts.next()
+			b.WriteString(factLine(f))
+			x.open = append(x.open, f)
+		}
+		fmt.Fprintf(&b, "Receipt: %s", nonce(x.seed, x.pair, x.conv.ID, "receipt", turn, i))
+		x.pending = append(x.pending, ToolResult{c.Tool, b.String()})
+	}
+	return strings.Join(lines, "\n")
+}
+
+// receipts expects the receipts of the results as one JSON object.
+func (x *expander) receipts(r *Request) {
+	var list []string
+	for _, t := range r.Results {
+		_, receipt, _ := strings.Cut(t.Content, "Receipt: ")
+		list = append(list, quote(receipt))
+	}
+	value := json.RawMessage("[" + strings.Join(list, ", ") + "]")
+	x.object(r, []fact{{Field{"receipts", value}, "array"}})
+}
+
+// audit asks for facts of the present history, half of them the oldest known.
+func (x *expander) audit(turn int, r *Request) string {
+	n := x.conv.Steps[turn].Audit
+	order := x.stream("audit", turn).Perm(len(x.known))[:n]
+	chosen := make([]fact, n)
+	names := make([]string, n)
+	for i, k := range order {
+		chosen[i] = x.known[k]
+		names[i] = x.known[k].Name
+	}
+	x.object(r, chosen)
+	return "Audit: " + strings.Join(names, ", ")
+}
+
+// recall asks for items of an array of an earlier call, and their checksum.
+func (x *expander) recall(turn int, r *Request) string {
+	want := x.conv.Steps[turn].Recall
+	array := firstArray(x.calls[want.Tool])
+	order := x.stream("recall", turn).Perm(len(array))[:min(want.Items, len(array))]
+	slices.Sort(order)
+	places, items, sum := make([]string, len(order)), make([]string, len(order)), int64(0)
+	for i, k := range order {
+		places[i], items[i] = strconv.Itoa(k+1), strconv.FormatInt(array[k], 10)
+	}
+	for _, v := range array {
+		sum += v
+	}
+	x.object(r, []fact{
+		{Field{"items", json.RawMessage("[" + strings.Join(items, ", ") + "]")}, "array"},
+		{Field{"checksum", json.RawMessage(strconv.FormatInt(sum, 10))}, "integer"},
+	})
+	return fmt.Sprintf("Recall: items %s of %s", strings.Join(places, ", "), want.Tool)
+}
+
+// object expects one JSON object with exactly these fields.
+func (x *expander) object(r *Request, list []fact) {
+	props, required := map[string]any{}, []string{}
+	rule := &JSONRule{}
+	for _, f := range list {
+		props[f.Name] = map[string]any{"type": f.kind}
+		required = append(required, f.Name)
+		rule.Fields = append(rule.Fields, f.Field)
+	}
+	rule.Schema = mustJSON(map[string]any{"type": "object", "properties": props, "required": required, "additionalProperties": false})
+	r.Expect.JSON = rule
+	if x.m.Constrained {
+		r.Format = mustJSON(map[string]any{"type": "json_schema", "json_schema": map[string]any{
+			"name": "answer", "strict": true, "schema": rule.Schema}})
+	}
+}
+
+// template is what a request's payload is, apart from the model's own words and
+// the ids of calls, in whose place stand ordinals.
+type template struct {
+	Messages []templateMessage `json:"messages"`
+	Tools    []ToolSpec        `json:"tools,omitempty"`
+	API      string            `json:"api"`
+	Stream   bool              `json:"stream"`
+	Max      int               `json:"max_tokens"`
+	Temp     float64           `json:"temperature"`
+	Seed     int64             `json:"seed"`
+	Thinking bool              `json:"thinking"`
+	Priority *int              `json:"priority,omitempty"`
+	By       string            `json:"priority_by,omitempty"`
+	Format   json.RawMessage   `json:"response_format,omitempty"`
+}
+
+type templateMessage struct {
+	Role    string `json:"role"`
+	Text    string `json:"text,omitempty"`
+	Ordinal int    `json:"ordinal,omitempty"` // of the assistant turn, from 1, or of the call that a result answers
+}
+
+// TemplateHash is the hex SHA-256 of what the last request of history sends,
+// the model's own words and call ids replaced by ordinals. history is the
+// conversation from its start or last rollover. It must match between the arms.
+func TemplateHash(history []Request) string {
+	last := history[len(history)-1]
+	t := template{Tools: last.Tools, API: last.API, Stream: last.Stream, Max: last.MaxTokens, Temp: last.Temperature, Seed: last.Seed,
+		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format}
+	for i, r := range history {
+		if r.System != "" {
+			t.Messages = append(t.Messages, templateMessage{Role: "system", Text: r.System})
+		}
+		for k, result := range r.Results {
+			t.Messages = append(t.Messages, templateMessage{"tool", result.Content, k + 1})
+		}
+		if r.User != "" {
+			t.Messages = append(t.Messages, templateMessage{Role: "user", Text: r.User})
+		}
+		if i < len(history)-1 {
+			t.Messages = append(t.Messages, templateMessage{Role: "assistant", Ordinal: i + 1})
+		}
+	}
+	sum := sha256.Sum256(mustJSON(t))
+	return hex.EncodeToString(sum[:])
+}

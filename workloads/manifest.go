@@ -1,0 +1,158 @@
+package workloads
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// ManifestSchema is the version of the manifest format.
+const ManifestSchema = 1
+
+// Ways in which the long answers of a manifest are sampled.
+const (
+	Greedy    = "greedy"    // temperature 0 everywhere
+	Sampled   = "sampled"   // Temperature and a seed > 0 for every long answer
+	Alternate = "alternate" // odd pairs greedy, even pairs sampled
+)
+
+// Manifest describes a workload: who says what, when, and what must come back.
+type Manifest struct {
+	Schema        int                `json:"schema"`
+	Name          string             `json:"name"`
+	About         string             `json:"about"`
+	Primary       string             `json:"primary"`          // ttft_short or block_s
+	Margin        float64            `json:"margin,omitempty"` // of the primary, as a ratio; default 0.05
+	Guards        map[string]float64 `json:"guards,omitempty"` // default output_tok_s and long_excess, 0.05
+	Parks         string             `json:"parks,omitempty"`  // "none": a park in either arm is a fault
+	Sampling      string             `json:"sampling,omitempty"`
+	Temperature   float64            `json:"temperature,omitempty"` // of sampled long answers; default 0.8
+	Warmups       int                `json:"warmups,omitempty"`
+	Canaries      int                `json:"canaries,omitempty"`
+	Scored        bool               `json:"scored,omitempty"`      // audits and calls are counted, not demanded (small models)
+	Constrained   bool               `json:"constrained,omitempty"` // audits and receipts are asked for under their JSON schema
+	Tools         []ToolSpec         `json:"tools,omitempty"`
+	Conversations []Conversation     `json:"conversations,omitempty"`
+}
+
+// Conversation is one history and the turns that grow it.
+type Conversation struct {
+	ID    string   `json:"id"`
+	API   string   `json:"api,omitempty"`   // chat (default) or responses
+	Tools []string `json:"tools,omitempty"` // names from the manifest's tools
+	Steps []Step   `json:"steps"`
+}
+
+// Step is one turn as the manifest describes it. Exactly one of Write, Say,
+// Quote, Calls, Receipts, Audit and Recall says what the model is asked to do.
+type Step struct {
+	ID    string   `json:"id"`
+	Class string   `json:"class"`
+	After *Trigger `json:"after,omitempty"` // absent: the end of the step before, or the start of the measured part
+
+	Write    int        `json:"write,omitempty"`    // lines under a LineRule
+	Say      int        `json:"say,omitempty"`      // words under a WordRule
+	Quote    string     `json:"quote,omitempty"`    // this text, exactly
+	Calls    []CallSpec `json:"calls,omitempty"`    // these tool calls, in order
+	Receipts bool       `json:"receipts,omitempty"` // the results of the calls of the step before, and their receipts as JSON
+	Audit    int        `json:"audit,omitempty"`    // that many planted facts as one JSON object
+	Recall   *Recall    `json:"recall,omitempty"`   // items of an array argument of an earlier call
+
+	Plant   int  `json:"plant,omitempty"`    // new facts in the user text
+	Restate bool `json:"restate,omitempty"`  // with Rollover: all facts known so far are said again
+	Over    bool `json:"rollover,omitempty"` // history restarts from this step's user text alone
+
+	Prompt   int      `json:"prompt_tokens,omitempty"` // exact length of the rendered prompt; only where there is no history
+	Unread   int      `json:"text_tokens,omitempty"`   // exact length of the user text alone
+	Output   int      `json:"output_tokens,omitempty"` // exact length of the answer, its end token included
+	Max      int      `json:"max_tokens"`
+	Thinking bool     `json:"thinking,omitempty"`
+	Whole    bool     `json:"whole,omitempty"` // not streamed
+	Priority *int     `json:"priority,omitempty"`
+	By       string   `json:"priority_by,omitempty"` // body (default) or header
+	Cancel   *Trigger `json:"cancel,omitempty"`
+}
+
+// CallSpec is one tool call the model is asked to make, and what its receipt holds.
+type CallSpec struct {
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args,omitempty"`  // absent: drawn from the tool's parameters
+	Plant int             `json:"plant,omitempty"` // new facts in the result
+}
+
+// Recall asks for items of the first array argument of the latest call of Tool.
+type Recall struct {
+	Tool  string `json:"tool"`
+	Items int    `json:"items"` // how many, at drawn positions
+}
+
+//go:embed manifests/*.json
+var embedded embed.FS
+
+//go:embed manifest.schema.json
+var schemaText []byte
+
+// Schema returns the JSON schema (draft 7) of a manifest.
+func Schema() []byte { return slices.Clone(schemaText) }
+
+// Builtin lists the names of the embedded manifests.
+func Builtin() []string {
+	entries, err := embedded.ReadDir("manifests")
+	if err != nil {
+		panic(err) // the folder is part of the binary
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	return names
+}
+
+// Source returns the text of an embedded manifest.
+func Source(name string) ([]byte, bool) {
+	data, err := embedded.ReadFile(path.Join("manifests", name+".json"))
+	return data, err == nil
+}
+
+// Load gets the manifest called name: an embedded one, else the file that read
+// returns for it. The error names every fault of the manifest.
+func Load(name string, read func(path string) ([]byte, error)) (*Manifest, error) {
+	data, ok := Source(name)
+	if !ok {
+		if read == nil {
+			return nil, fmt.Errorf("manifest %q is not built in; built in are %s", name, strings.Join(Builtin(), ", "))
+		}
+		var err error
+		if data, err = read(name); err != nil {
+			return nil, fmt.Errorf("manifest %q is neither built in (%s) nor a readable file: %w", name, strings.Join(Builtin(), ", "), err)
+		}
+	}
+	m, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// Parse decodes a manifest strictly: one JSON value, no doubled key, no unknown
+// field, valid by the schema and by Validate. A *Mistakes error lists every fault
+// found, each with its path.
+func Parse(data []byte) (*Manifest, error) {
+	if err := strictJSON(data); err != nil {
+		return nil, err
+	}
+	if err := checkSchema(data); err != nil {
+		return nil, err
+	}
+	m := new(Manifest)
+	if err := decodeStrict(data, m); err != nil {
+		return nil, err
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}

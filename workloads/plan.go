@@ -1,0 +1,217 @@
+package workloads
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// PlanSchema is the version of plan.json.
+const PlanSchema = 1
+
+// PlanOptions are the choices of a run that are not in its manifest.
+type PlanOptions struct {
+	Kind     string // ab, soak, inject, lifecycle
+	Seed     uint64
+	Pairs    int      // 3, or an even number ≥ 4, for ab; 0 for a run of one arm
+	AA       int      // extra off/off pairs
+	Controls []string // further arms, one slot each after the pairs
+	Arm      string   // of the one slot of a run without pairs; default on
+	Target   string
+	Policy   string
+	Engine   string
+	Speed    float64 // divides every duration; 0 means 1
+	Budgets  map[string]float64
+	Options  map[string]string
+	Costs    Costs // what the expected duration is made from; zero means the stand-in's
+}
+
+// Costs are the rates from which the expected duration of a run is estimated.
+type Costs struct {
+	Start  time.Duration // of a server until it is ready, and its end
+	Fixed  time.Duration // of one read
+	Read   float64       // tokens a second
+	Decode float64       // tokens a second
+}
+
+// StandInCosts are those of the profile rtx3090-iq3s, rounded.
+func StandInCosts() Costs {
+	return Costs{Start: 4 * time.Second, Fixed: 300 * time.Millisecond, Read: 2400, Decode: 113}
+}
+
+// NewPlan expands m for one run. The error names the option or step at fault.
+func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
+	if o.Kind == "ab" && o.Pairs != 3 && (o.Pairs < 4 || o.Pairs%2 != 0) {
+		return nil, fmt.Errorf("pairs %d: must be 3 or an even number ≥ 4, so that both orders of the arms are equally frequent", o.Pairs)
+	}
+	if o.AA < 0 {
+		return nil, fmt.Errorf("aa %d: must not be negative", o.AA)
+	}
+	if o.Speed == 0 {
+		o.Speed = 1
+	}
+	if o.Speed < 0 {
+		return nil, fmt.Errorf("speed %v: must be above 0", o.Speed)
+	}
+	if o.Costs == (Costs{}) {
+		o.Costs = StandInCosts()
+	}
+	reqs, err := Expand(m, o.Seed, 1, c)
+	if err != nil {
+		return nil, fmt.Errorf("expand manifest %s: %w", m.Name, err)
+	}
+	p := &Plan{
+		Schema: PlanSchema, Kind: o.Kind, Manifest: mustJSON(m), Name: m.Name, Seed: o.Seed, Counter: c.Name,
+		Target: o.Target, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed, Slots: slots(o),
+		Primary: m.Primary, Margin: m.Margin, Guards: maps.Clone(m.Guards), Parks: m.Parks, Budgets: o.Budgets, Options: o.Options,
+	}
+	if p.Margin == 0 {
+		p.Margin = 0.05
+	}
+	if p.Guards == nil {
+		p.Guards = map[string]float64{"output_tok_s": 0.05, "long_excess": 0.05}
+	}
+	for _, r := range reqs {
+		p.Requests = append(p.Requests, Outline{r.ID, r.Class, r.Conversation, r.Turn, r.After, r.PromptTokens, r.MaxTokens, r.TemplateHash})
+	}
+	each := o.Costs.Start + span(reqs, o.Costs, c)
+	p.Expected = Duration((time.Duration(float64(len(p.Slots))*float64(each)/o.Speed) + time.Second/2).Truncate(time.Second))
+	return p, nil
+}
+
+// slots orders the server starts: AB BA BA AB, again and again, so that any even
+// number of pairs holds both orders equally often; A/A pairs follow, then controls.
+func slots(o PlanOptions) []Slot {
+	var list []Slot
+	add := func(pair int, arm string, aa bool) {
+		list = append(list, Slot{Slot: len(list) + 1, Pair: pair, Arm: arm, AA: aa})
+	}
+	for pair := 1; pair <= o.Pairs; pair++ {
+		first, second := "off", "on"
+		if pair%4 == 2 || pair%4 == 3 {
+			first, second = second, first
+		}
+		if o.Pairs == 3 && pair == 3 {
+			first, second = "off", "on" // AB BA AB: three starts each way, alternating
+		}
+		add(pair, first, false)
+		add(pair, second, false)
+	}
+	for pair := o.Pairs + 1; pair <= o.Pairs+o.AA; pair++ {
+		add(pair, "off", true)
+		add(pair, "off", true)
+	}
+	for _, arm := range o.Controls {
+		add(0, arm, false)
+	}
+	if o.Pairs == 0 && len(list) == 0 {
+		arm := o.Arm
+		if arm == "" {
+			arm = "on"
+		}
+		add(1, arm, false)
+	}
+	return list
+}
+
+// span estimates how long the requests take on an engine that serves one at a
+// time: the sum of their services, or longer where a due time says so.
+func span(reqs []Request, costs Costs, c Counter) time.Duration {
+	total, late := time.Duration(0), time.Duration(0)
+	for _, r := range reqs {
+		n := r.PromptTokens
+		if n == 0 {
+			n = c.Text(r.System) + c.Text(r.User)
+			for _, t := range r.Results {
+				n += c.Text(t.Content)
+			}
+		}
+		total += costs.Fixed + seconds(float64(n)/costs.Read) + seconds(float64(outputTokens(&r, c))/costs.Decode)
+		if r.After.Request == "" {
+			late = max(late, time.Duration(r.After.Delay))
+		}
+	}
+	return max(total, late)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// outputTokens estimates the length of an answer.
+func outputTokens(r *Request, c Counter) int {
+	n := r.Expect.OutputTokens
+	if n == 0 && len(r.Expect.Calls) > 0 {
+		for _, call := range r.Expect.Calls {
+			n += 20 + c.Text(string(call.Args))
+		}
+	}
+	if n == 0 {
+		n = 1 + c.Text(Answer(&r.Expect))
+	}
+	return min(n, r.MaxTokens)
+}
+
+// ContextNeeded returns an upper bound, in tokens, of the longest context that
+// the requests build up, so that a manifest which does not fit an engine is
+// refused before the first start.
+func ContextNeeded(reqs []Request, c Counter) int {
+	held, most := map[string]int{}, 0
+	for _, r := range reqs {
+		n := held[r.Conversation]
+		if r.Rollover || n == 0 {
+			n = c.Count(r.System, []Turn{{Role: "user", Text: r.User}}, r.Tools, r.Thinking)
+		} else {
+			n += 16 + c.Text(r.User)
+			for _, t := range r.Results {
+				n += 16 + c.Text(t.Content)
+			}
+		}
+		n += r.MaxTokens
+		held[r.Conversation] = n
+		most = max(most, n)
+	}
+	return most
+}
+
+// Encode returns the bytes of plan.json.
+func (p *Plan) Encode() []byte {
+	var b bytes.Buffer
+	if err := json.Indent(&b, mustJSON(p), "", "  "); err != nil {
+		panic(fmt.Sprintf("workloads: indent a plan: %v", err)) // it was just encoded
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+// Hash is the hex SHA-256 of Encode.
+func (p *Plan) Hash() string {
+	sum := sha256.Sum256(p.Encode())
+	return hex.EncodeToString(sum[:])
+}
+
+// ReadPlan decodes plan.json strictly and checks the manifest in it. Encoding the
+// result again must give the same bytes; a plan edited by hand is refused.
+func ReadPlan(data []byte) (*Plan, *Manifest, error) {
+	if err := strictJSON(data); err != nil {
+		return nil, nil, fmt.Errorf("read the plan: %w", err)
+	}
+	p := new(Plan)
+	if err := decodeStrict(data, p); err != nil {
+		return nil, nil, fmt.Errorf("read the plan: %w", err)
+	}
+	if p.Schema != PlanSchema {
+		return nil, nil, fmt.Errorf("read the plan: schema %d, this program knows %d", p.Schema, PlanSchema)
+	}
+	m, err := Parse(p.Manifest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the plan: its manifest: %w", err)
+	}
+	if !bytes.Equal(p.Encode(), data) {
+		return nil, nil, errors.New("read the plan: its bytes are not those that this program writes; it may have been edited by hand")
+	}
+	return p, m, nil
+}
