@@ -1,0 +1,139 @@
+package sched
+
+import "time"
+
+// load asks for the engine, once.
+func (m *Machine) load() {
+	if m.link == down {
+		m.link = loading
+		m.emit(Action{Kind: Load})
+	}
+}
+
+// loaded takes a new engine process and what it announced.
+func (m *Machine) loaded(e Event) bool {
+	if e.Engine != m.engine {
+		m.costs = newCosts(m.cfg.Prior, e.Engine)
+	}
+	m.link, m.epoch, m.engine = up, e.Epoch, e.Engine
+	m.killed, m.noSlice, m.step = false, false, 0
+	m.accrued = m.now
+	return true
+}
+
+// loadFailed ends everything that waits for the engine.
+func (m *Machine) loadFailed() bool {
+	if m.link == up {
+		return false
+	}
+	m.link = down
+	m.failAll(&m.waiting, ReasonLoadFailed)
+	m.failAll(&m.parked, ReasonLoadFailed)
+	return true
+}
+
+// died ends what the process held: the active request, and the parked ones
+// unless they are replayed. Waiting requests stay and cause the reload.
+func (m *Machine) died() bool {
+	m.counters.Deaths++
+	m.link = down
+	m.killed = false
+	m.reload = m.now
+	if m.deaths > 0 {
+		m.reload += min(m.cfg.BackoffMax, m.cfg.Backoff<<min(m.deaths-1, 16))
+	}
+	m.deaths++
+	if r := m.active; r != nil {
+		m.release(r)
+		why := ReasonEngineDied
+		if r.end != ReasonNone {
+			why = r.end
+		}
+		m.finish(r, why)
+	}
+	if !m.cfg.Replay {
+		m.failAll(&m.parked, ReasonEngineDied)
+	}
+	for _, r := range m.parked {
+		r.kept = 0
+	}
+	return true
+}
+
+func (m *Machine) failAll(list *[]*request, why Reason) {
+	for len(*list) > 0 {
+		r := (*list)[0]
+		m.drop(r)
+		m.finish(r, why)
+	}
+}
+
+// maintenanceAsked lends the engine out once nothing is live; who may not wait
+// is refused while something is.
+func (m *Machine) maintenanceAsked(wait bool) bool {
+	busy := len(m.all) > 0 || m.maint != maintNone
+	if busy && (!wait || m.maint != maintNone) {
+		m.emit(Action{Kind: Reject, Reason: ReasonBusy})
+		return false
+	}
+	m.maint, m.fence = maintAsked, m.seq
+	return true
+}
+
+// silence returns when the engine has been silent for too long; 0 without an
+// active request or a limit.
+func (m *Machine) silence() time.Duration {
+	r := m.active
+	if r == nil || m.cfg.Silence == 0 || m.killed {
+		return 0
+	}
+	limit := m.cfg.Silence
+	if r.gen.first == 0 {
+		unread := r.Prompt + r.out - r.kept
+		if r.gen.resumed {
+			unread = r.Prompt + r.out - r.gen.pos
+		}
+		limit += time.Duration(min(unread, m.cfg.SilenceTokens)) * m.cfg.SilenceToken
+		limit = max(limit, 3*m.costs.read(m.chunk()))
+	}
+	return m.line + limit
+}
+
+// wake looks whether the engine fell silent; the decision that follows does the
+// rest.
+func (m *Machine) wake() bool {
+	if m.armed != 0 && m.now >= m.armed {
+		m.armed = 0
+	}
+	if at := m.silence(); at != 0 && m.now >= at {
+		m.killed = true
+		why := ReasonSilent
+		if m.active.state == StateStopping {
+			why = ReasonDrain
+		}
+		m.emit(Action{Kind: Kill, Reason: why})
+	}
+	return true
+}
+
+// arm asks for the next Wake: when a hold may have passed, a waiter starves, the
+// engine is silent for too long, or may be loaded again.
+func (m *Machine) arm() {
+	at := m.silence()
+	soonest := func(t time.Duration) {
+		if t > m.now && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	soonest(m.held.at)
+	soonest(m.starvesAt())
+	if m.link == down && (len(m.waiting) > 0 || len(m.parked) > 0) {
+		soonest(m.reload)
+	}
+	said := hold{id: m.held.id, why: m.held.why}
+	if at == 0 || m.armed != 0 && m.armed <= at && said == m.told {
+		return
+	}
+	m.armed, m.told = at, said
+	m.emit(Action{Kind: WakeAt, At: at, ID: said.id, Reason: said.why})
+}
