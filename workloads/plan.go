@@ -195,23 +195,22 @@ func (p *Plan) Hash() string {
 
 // ReadPlan decodes plan.json strictly and checks the manifest in it. Encoding the
 // result again must give the same bytes; a plan edited by hand is refused.
-func ReadPlan(data []byte) (*Plan, *Manifest, error) {
+func ReadPlan(data []byte) (*Plan, error) {
 	if err := strictJSON(data); err != nil {
-		return nil, nil, fmt.Errorf("read the plan: %w", err)
+		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	p := new(Plan)
 	if err := decodeStrict(data, p); err != nil {
-		return nil, nil, fmt.Errorf("read the plan: %w", err)
+		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	if p.Schema != PlanSchema {
-		return nil, nil, fmt.Errorf("read the plan: schema %d, this program knows %d", p.Schema, PlanSchema)
+		return nil, fmt.Errorf("read the plan: schema %d, this program knows %d", p.Schema, PlanSchema)
 	}
-	m, err := Parse(p.Manifest)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the plan: its manifest: %w", err)
+	if _, err := Parse(p.Manifest); err != nil {
+		return nil, fmt.Errorf("read the plan: its manifest: %w", err)
 	}
 	if !bytes.Equal(p.Encode(), data) {
-		return nil, nil, errors.New("read the plan: its bytes are not those that this program writes; it may have been edited by hand")
+		return nil, errors.New("read the plan: its bytes are not those that this program writes; it may have been edited by hand")
 	}
-	return p, m, nil
+	return p, nil
 }
