@@ -213,7 +213,7 @@ func TestRepliesThatBreakTheirForm(t *testing.T) {
 		var r Reply
 		err := ParseReply([]byte(line), &r)
 		var syntax *SyntaxError
-		if !errors.As(err, &syntax) || syntax.Field != field || r.Kind != ReplyOther {
+		if !errors.As(err, &syntax) || syntax.Field != field || r.Kind != ReplyBroken || r.Text != err.Error() {
 			t.Errorf("%q: kind %d, %v, want a *SyntaxError about %s", line, r.Kind, err, field)
 		}
 	}
@@ -342,7 +342,7 @@ func FuzzParseReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var r, again Reply
 		if err := ParseReply(line, &r); err != nil {
-			if r.Kind != ReplyOther {
+			if r.Kind != ReplyBroken {
 				t.Fatalf("kind %d with %v", r.Kind, err)
 			}
 			return

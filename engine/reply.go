@@ -25,6 +25,7 @@ const (
 	ReplyDone                  // DONE: Done
 	ReplyErr                   // ERR, FATAL: Text, Fatal
 	ReplyUnsupported           // BT, BDONE, BADM, YIELDED, SESSION, SAVED, …: Text is the verb
+	ReplyBroken                // a line of a known kind that breaks its form: Text says how
 )
 
 // Reply is one parsed line, flat so that a reader can reuse it. Fields of other
@@ -62,9 +63,16 @@ type TopLogprob struct {
 }
 
 // ParseReply reads one line of an engine into r. T and PP lines allocate
-// nothing. The error is a *SyntaxError; Kind then is ReplyOther.
+// nothing. The error is a *SyntaxError; Kind then is ReplyBroken and Text its message.
 func ParseReply(line []byte, r *Reply) error {
-	line = trimEOL(line)
+	err := r.parse(trimEOL(line))
+	if err != nil {
+		r.Kind, r.Text = ReplyBroken, err.Error()
+	}
+	return err
+}
+
+func (r *Reply) parse(line []byte) error {
 	verb, rest := word(line)
 	r.Kind = ReplyOther
 	switch string(verb) {
@@ -209,7 +217,7 @@ func FatalERR(text string) bool {
 	return strings.HasPrefix(text, "verify ") && strings.Contains(text, "timed out")
 }
 
-// Append writes the reply as one line, LF included; ReplyOther is an empty line.
+// Append writes the reply as one line, LF included; ReplyOther and ReplyBroken are an empty line.
 func (r *Reply) Append(dst []byte) []byte {
 	integer := func(word string, n int) {
 		dst = strconv.AppendInt(append(dst, word...), int64(n), 10)
