@@ -1,0 +1,112 @@
+// Command interlude finds out whether a scheduler really lets a short request
+// run inside a long one on a single LLM engine, at what price, and without
+// breaking anything. One file a verb; this one holds the tree and the only
+// place with exit codes.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the built binary (`go run` turns every failure into 1).
+const (
+	exitOK          = 0
+	exitFailed      = 1 // the run could not be made
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// exit is an error that carries its own exit code: a verdict's, or one that an
+// engine program must end with. err may be nil: everything was said already.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+// usage marks a fault of the command line.
+func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var e exit
+	switch {
+	case errors.As(err, &e):
+		if e.err != nil {
+			fmt.Fprintln(os.Stderr, "interlude:", e.err)
+		}
+		return e.code
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "interlude: interrupted:", err)
+		return exitInterrupted
+	}
+	fmt.Fprintln(os.Stderr, "interlude:", err)
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "interlude",
+		Short: "Does a scheduler let a short request run inside a long one, what does it cost, and does it break anything?",
+		Long: `interlude starts a real LLM server with its scheduler off and on, drives the same
+deterministic conversations and interactive probes against both, checks every
+answer, and writes a report in which each number can be recomputed.
+
+Without a GPU it runs its own server on a stand-in engine; point --engine or
+--target at your own engine or server to measure that instead.`,
+		Example: `  interlude ab --quick                     # two minutes: off against on, on the stand-in engine
+  interlude ab --pairs 8                   # the full comparison
+  interlude report results/runs/<run>      # the report of a finished run again
+  interlude audit results/runs/<run>       # check a run that somebody sent you`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "measure", Title: "Measure:"},
+		&cobra.Group{ID: "judge", Title: "Judge a finished run:"},
+		&cobra.Group{ID: "plan", Title: "Plan and predict:"},
+		&cobra.Group{ID: "serve", Title: "Run the parts by hand:"},
+	)
+	root.AddCommand(verbs()...)
+	return root
+}
+
+// exactly is cobra.ExactArgs with a usage exit code and a hint.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%s takes %s; got %d arguments (see %s --help)", cmd.CommandPath(), what, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
