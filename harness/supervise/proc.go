@@ -1,0 +1,169 @@
+package supervise
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+
+	psnet "github.com/shirou/gopsutil/v4/net"
+	"github.com/shirou/gopsutil/v4/process"
+)
+
+// startTolerance, in ms, covers how coarsely a system tells a start time.
+const startTolerance = 2000
+
+// Proc is one process: a pid means nothing without its start time.
+type Proc struct {
+	Pid   int
+	Start int64 // Unix ms
+	Name  string
+}
+
+func (p Proc) String() string { return fmt.Sprintf("%s (pid %d)", p.Name, p.Pid) }
+
+// find returns the live process that p was, or nil.
+func (p Proc) find() *process.Process {
+	live, err := process.NewProcess(int32(p.Pid))
+	if err != nil {
+		return nil
+	}
+	start, err := live.CreateTime()
+	if err != nil || start < p.Start-startTolerance || start > p.Start+startTolerance {
+		return nil
+	}
+	return live
+}
+
+// running tells whether the process has not ended. One that ended and was not
+// waited for by its parent has ended.
+func (p Proc) running() bool {
+	live := p.find()
+	if live == nil {
+		return false
+	}
+	status, err := live.Status()
+	return err == nil && !slices.Contains(status, process.Zombie)
+}
+
+func (p Proc) kill() {
+	if live := p.find(); live != nil {
+		_ = live.Kill() // it may have ended meanwhile
+	}
+}
+
+// record notes a pid of our tree under its start time.
+func (c *Child) record(pid int) {
+	live, err := process.NewProcess(int32(pid))
+	if err != nil {
+		return // it ended meanwhile
+	}
+	start, err := live.CreateTime()
+	if err != nil {
+		return
+	}
+	name, _ := live.Name()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.seen {
+		if p.Pid == pid && p.Start-startTolerance <= start && start <= p.Start+startTolerance {
+			return
+		}
+	}
+	c.seen[Proc{Pid: pid, Start: start, Name: name}] = true
+}
+
+// recorded returns every process ever seen in the tree, the child included.
+func (c *Child) recorded() []Proc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(c.seen), func(a, b Proc) int { return a.Pid - b.Pid })
+}
+
+// Descendants returns what runs below the child now, without the child, and
+// records it. What lost its parent is still found when it was seen before.
+func (c *Child) Descendants() ([]Proc, error) {
+	var roots []int
+	for _, p := range c.recorded() {
+		if p.running() {
+			roots = append(roots, p.Pid)
+		}
+	}
+	below, err := below(roots)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range below {
+		c.record(pid)
+	}
+	var out []Proc
+	for _, p := range c.recorded() {
+		if p.Pid != c.Pid() && p.running() {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// below returns the pids whose chain of parents meets one of roots, without roots.
+func below(roots []int) ([]int, error) {
+	pids, err := process.Pids()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	children := map[int][]int{}
+	for _, pid := range pids {
+		p := process.Process{Pid: pid} // NewProcess would look each pid up once more
+		if parent, err := p.Ppid(); err == nil && int(pid) != int(parent) {
+			children[int(parent)] = append(children[int(parent)], int(pid))
+		}
+	}
+	met := map[int]bool{}
+	for _, r := range roots {
+		met[r] = true
+	}
+	var out []int
+	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
+		for _, pid := range children[queue[0]] {
+			if !met[pid] {
+				met[pid] = true
+				out = append(out, pid)
+				queue = append(queue, pid)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Owns tells whether the process that listens on a TCP port is root or runs below
+// it. A server that was there before us answers as well as ours would; only this
+// tells them apart.
+func Owns(port, root int) (bool, error) {
+	tree, err := below([]int{root})
+	if err != nil {
+		return false, err
+	}
+	for _, pid := range append(tree, root) {
+		conns, err := psnet.ConnectionsPid("tcp", int32(pid))
+		if err != nil {
+			continue // it ended meanwhile, or hides its sockets: then it is not proved ours
+		}
+		for _, c := range conns {
+			if c.Status == "LISTEN" && int(c.Laddr.Port) == port {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on now. Who takes it
+// must still prove with Owns that it is theirs.
+func FreePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

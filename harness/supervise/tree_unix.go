@@ -1,0 +1,21 @@
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"syscall"
+)
+
+// group is a process group that bears its leader's pid.
+type group struct{}
+
+func (group) adopt(*os.Process) error { return nil }
+
+func (group) release() {}
+
+// terminate asks the leader alone: what it started is its own to end.
+func (group) terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
+
+// kill kills the whole group; nobody may have waited for the leader yet.
+func (group) kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }

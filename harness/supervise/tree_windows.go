@@ -1,0 +1,87 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// tree is a job object that ends with us: everything started inside it is in it,
+// because the child is put there before its first instruction.
+type tree struct{ job windows.Handle }
+
+func (*tree) attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP}
+}
+
+// adopt puts the suspended child into a job and lets it run.
+func (t *tree) adopt(p *os.Process) error {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return fmt.Errorf("create a job object: %w", err)
+	}
+	t.job = job
+	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
+	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+		return fmt.Errorf("set the job object to end with us: %w", err)
+	}
+	handle, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(p.Pid))
+	if err != nil {
+		return fmt.Errorf("open the child: %w", err)
+	}
+	defer windows.CloseHandle(handle)
+	if err := windows.AssignProcessToJobObject(job, handle); err != nil {
+		return fmt.Errorf("put the child into its job object: %w", err)
+	}
+	return resume(uint32(p.Pid))
+}
+
+// resume lets the only thread of a suspended process run.
+func resume(pid uint32) error {
+	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
+	if err != nil {
+		return fmt.Errorf("list threads: %w", err)
+	}
+	defer windows.CloseHandle(snapshot)
+	entry := windows.ThreadEntry32{Size: uint32(unsafe.Sizeof(windows.ThreadEntry32{}))}
+	for err = windows.Thread32First(snapshot, &entry); err == nil; err = windows.Thread32Next(snapshot, &entry) {
+		if entry.OwnerProcessID != pid {
+			continue
+		}
+		thread, err := windows.OpenThread(windows.THREAD_SUSPEND_RESUME, false, entry.ThreadID)
+		if err != nil {
+			return fmt.Errorf("open the child's thread: %w", err)
+		}
+		defer windows.CloseHandle(thread)
+		if _, err := windows.ResumeThread(thread); err != nil {
+			return fmt.Errorf("resume the child: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("find the child's thread: %w", err)
+}
+
+func (t *tree) release() {
+	if t.job != 0 {
+		_ = windows.CloseHandle(t.job)
+	}
+}
+
+// terminate sends the console break that a Go program sees as an interrupt.
+func (*tree) terminate(p *os.Process) {
+	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
+}
+
+func (t *tree) kill(*os.Process) {
+	if t.job != 0 {
+		_ = windows.TerminateJobObject(t.job, 1)
+	}
+}
+
+// awaitEnd has nothing to wait for: a job is safe to end at any time.
+func (*tree) awaitEnd(*os.Process) bool { return false }
