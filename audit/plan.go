@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"interlude/results"
+	"interlude/workloads"
+)
+
+// gather reads the directory and expands its plan.
+func gather(fsys fs.FS, counter workloads.Counter) (*evidence, error) {
+	data, err := results.Open(fsys)
+	if err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	e := &evidence{fsys: fsys, data: data, slots: map[int]results.SlotInfo{}, verdicts: map[string]*results.Judgement{}}
+	for _, s := range data.Run.Slots {
+		e.slots[s.Slot] = s
+	}
+	raw, err := fs.ReadFile(fsys, "plan.json")
+	if err != nil {
+		e.unread = fmt.Sprintf("plan.json cannot be read: %v", err)
+		return e, nil
+	}
+	if e.plan, err = workloads.ReadPlan(raw); err != nil {
+		e.unread = fmt.Sprintf("plan.json is no plan: %v", err)
+		return e, nil
+	}
+	e.expand(counter)
+	return e, nil
+}
+
+// expand makes the requests of every pair again from the manifest and the seed.
+func (e *evidence) expand(counter workloads.Counter) {
+	if counter.Count == nil {
+		e.unread = fmt.Sprintf("no token counter was given; the plan was counted by %s", e.plan.Counter)
+		return
+	}
+	if counter.Name != e.plan.Counter {
+		e.unread = fmt.Sprintf("the plan was counted by %s, this audit has %s", e.plan.Counter, counter.Name)
+		return
+	}
+	m, err := workloads.Parse(e.plan.Manifest)
+	if err != nil {
+		e.unread = fmt.Sprintf("the plan's manifest: %v", err)
+		return
+	}
+	e.requests = map[int]map[string]*workloads.Request{}
+	for _, s := range e.plan.Slots {
+		if e.requests[s.Pair] != nil {
+			continue
+		}
+		list, err := workloads.Expand(m, e.plan.Seed, s.Pair, counter)
+		if err != nil {
+			e.requests, e.unread = nil, fmt.Sprintf("expanding pair %d: %v", s.Pair, err)
+			return
+		}
+		byID := map[string]*workloads.Request{}
+		for i := range list {
+			byID[list[i].ID] = &list[i]
+		}
+		e.requests[s.Pair] = byID
+	}
+}
+
+// checkPlan proves that what was run is what was planned before the first start.
+func (e *evidence) checkPlan() {
+	raw, err := fs.ReadFile(e.fsys, "plan.json")
+	if err != nil || e.plan == nil {
+		e.fail("plan_hash", results.Invalid, nil, "", "%s", e.unread)
+		return
+	}
+	sum := sha256.Sum256(raw)
+	if got := hex.EncodeToString(sum[:]); got != e.data.Run.PlanHash {
+		e.fail("plan_hash", results.Invalid, nil, "plan.json "+got+" run.json "+e.data.Run.PlanHash,
+			"plan.json does not hash to what run.json recorded before the first start")
+	} else {
+		e.pass("plan_hash", "plan.json hashes to %s, as run.json says", got)
+	}
+	if e.requests == nil {
+		e.notRun("plan_expands", "%s", e.unread)
+		return
+	}
+	if id, what := e.outlineDiffers(); what != "" {
+		e.fail("plan_expands", results.Invalid, nil, id+": "+what, "the manifest and the seed do not give the requests that plan.json lists: %s %s", id, what)
+		return
+	}
+	e.pass("plan_expands", "manifest and seed %d give the %d requests that plan.json lists", e.plan.Seed, len(e.plan.Requests))
+}
+
+// outlineDiffers compares the plan's outlines with pair 1 as expanded here.
+func (e *evidence) outlineDiffers() (id, what string) {
+	first := e.requests[firstPair(e.plan)]
+	if len(first) != len(e.plan.Requests) {
+		return "plan.json", fmt.Sprintf("lists %d requests, the manifest gives %d", len(e.plan.Requests), len(first))
+	}
+	for _, o := range e.plan.Requests {
+		r := first[o.ID]
+		switch {
+		case r == nil:
+			return o.ID, "is not in the manifest"
+		case r.TemplateHash != o.TemplateHash:
+			return o.ID, "has another template hash"
+		case r.Class != o.Class || r.MaxTokens != o.MaxTokens || r.PromptTokens != o.PromptTokens:
+			return o.ID, "has another class or other lengths"
+		}
+	}
+	return "", ""
+}
+
+func firstPair(p *workloads.Plan) int {
+	for _, s := range p.Slots {
+		if s.Pair == 1 {
+			return 1
+		}
+	}
+	if len(p.Slots) == 0 {
+		return 0
+	}
+	return p.Slots[0].Pair
+}
+
+// checkSlots compares the slots that were run with the planned ones, in order.
+func (e *evidence) checkSlots() {
+	if e.plan == nil {
+		e.notRun("slots", "%s", e.unread)
+		return
+	}
+	var missing, wrong []string
+	for _, p := range e.plan.Slots {
+		s, ok := e.slots[p.Slot]
+		switch {
+		case !ok || !s.Complete:
+			why := s.Why
+			if !ok {
+				why = "never started"
+			}
+			missing = append(missing, fmt.Sprintf("slot %d (%s, pair %d): %s", p.Slot, p.Arm, p.Pair, why))
+		case s.Pair != p.Pair || s.Arm != p.Arm || s.AA != p.AA:
+			wrong = append(wrong, fmt.Sprintf("slot %d ran as %s of pair %d, planned was %s of pair %d", p.Slot, s.Arm, s.Pair, p.Arm, p.Pair))
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
+		if n < 1 || n > len(e.plan.Slots) {
+			wrong = append(wrong, fmt.Sprintf("slot %d is not in the plan", n))
+		}
+	}
+	if len(wrong) > 0 {
+		e.fail("slots", results.Invalid, nil, "", "%s", some(wrong))
+		return
+	}
+	if len(missing) > 0 {
+		e.fail("slots", results.Doubt, nil, e.data.Run.Why, "%d of %d planned slots are not complete, and n was fixed before the start: %s", len(missing), len(e.plan.Slots), some(missing))
+		return
+	}
+	e.pass("slots", "%d slots in the planned order of arms", len(e.plan.Slots))
+}

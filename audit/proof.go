@@ -1,0 +1,211 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"interlude/results"
+)
+
+// checkIdentity proves that the slots differ in the flag alone: same argument
+// list, environment and configuration once the flag and what must differ (port,
+// nonce, paths) are masked, same engine, same questions.
+func (e *evidence) checkIdentity() {
+	const check = "identity"
+	slots := e.paired()
+	if len(slots) < 2 {
+		e.notRun(check, "fewer than two slots were run")
+		return
+	}
+	first := slots[0]
+	var faults []string
+	for _, s := range slots[1:] {
+		for _, f := range []struct{ what, a, b string }{
+			{"argv", first.ArgvHash, s.ArgvHash}, {"environment", first.EnvHash, s.EnvHash}, {"configuration", first.ConfigHash, s.ConfigHash},
+		} {
+			if f.a != f.b {
+				faults = append(faults, fmt.Sprintf("%s of slot %d (%s) is not that of slot %d (%s)", f.what, s.Slot, s.Arm, first.Slot, first.Arm))
+			}
+		}
+		if !maps.Equal(first.Info, s.Info) {
+			faults = append(faults, fmt.Sprintf("the engine of slot %d announced another INFO than that of slot %d", s.Slot, first.Slot))
+		}
+	}
+	if first.ArgvHash == "" && first.ConfigHash == "" {
+		e.notRun(check, "run.json holds no hashes of the slots' argument lists and configurations")
+	} else if len(faults) == 0 {
+		e.pass(check, "%d slots share argv %.12s, environment %.12s, configuration %.12s and engine INFO", len(slots), first.ArgvHash, first.EnvHash, first.ConfigHash)
+	}
+	if len(faults) > 0 {
+		e.fail(check, results.Invalid, nil, "", "%s", some(faults))
+	}
+	e.checkPayloads()
+}
+
+// checkPayloads demands that both arms of a pair were asked the same, the
+// model's own earlier words aside.
+func (e *evidence) checkPayloads() {
+	const check = "payloads"
+	var faults, records []string
+	n := 0
+	for i := range e.data.Records {
+		rec := &e.data.Records[i]
+		req := e.request(rec)
+		if rec.TemplateHash == "" || req == nil {
+			continue
+		}
+		n++
+		if rec.TemplateHash != req.TemplateHash {
+			faults, records = append(faults, rec.ID), append(records, rec.ID)
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		e.fail(check, results.Invalid, records, "", "%d requests were not the planned ones (template hash): %s", len(faults), some(faults))
+	case n == 0:
+		e.notRun(check, "no record holds a template hash that could be compared with the plan")
+	default:
+		e.pass(check, "%d requests were sent as planned, alike in both arms", n)
+	}
+}
+
+// checkFlag demands the effective solo_priority, as the server itself reports it.
+func (e *evidence) checkFlag() {
+	const check = "flag"
+	var faults, unknown []string
+	slots := e.paired()
+	for _, s := range slots {
+		switch {
+		case s.Flag == nil:
+			unknown = append(unknown, fmt.Sprintf("slot %d", s.Slot))
+		case *s.Flag != (s.Arm == results.On):
+			faults = append(faults, fmt.Sprintf("slot %d is arm %s and reports solo_priority %v", s.Slot, s.Arm, *s.Flag))
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		e.fail(check, results.Invalid, nil, "", "%s", some(faults))
+	case len(unknown) > 0 || len(slots) == 0:
+		e.notRun(check, "the effective flag was not read back from %s", some(unknown))
+	default:
+		e.pass(check, "each of %d servers reported the flag of its arm", len(slots))
+	}
+}
+
+// checkWitness demands that the flag did something: no preemption in off, some
+// in on (none in either where the plan says parks: none), and that what the
+// counters claim left a trace in the clients' own stamps.
+func (e *evidence) checkWitness() {
+	const check = "witness"
+	none := e.plan != nil && e.plan.Parks == "none"
+	var faults, unknown []string
+	total, known, slots := 0.0, 0, e.paired()
+	for _, s := range slots {
+		parks, ok := counter(s.Witness, "preemptions")
+		if !ok {
+			unknown = append(unknown, fmt.Sprintf("slot %d", s.Slot))
+			continue
+		}
+		known++
+		overtaken := e.overtaken(s.Slot)
+		switch {
+		case s.Arm != results.On && parks > 0:
+			faults = append(faults, fmt.Sprintf("slot %d is arm %s and counts %g preemptions", s.Slot, s.Arm, parks))
+		case none && parks > 0:
+			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions where the plan says parks: none", s.Slot, parks))
+		case s.Arm == results.On && !none && s.Complete && parks == 0:
+			faults = append(faults, fmt.Sprintf("slot %d is arm on and counts no preemption: the flag did nothing", s.Slot))
+		case parks > 0 && !overtaken:
+			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions, but no client saw one request overtake another", s.Slot, parks))
+		}
+		if s.Arm == results.On {
+			total += parks
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		e.fail(check, results.Invalid, nil, "", "%s", some(faults))
+	case known == 0:
+		e.inferWitness(none)
+	case len(unknown) > 0:
+		e.fail(check, results.Doubt, nil, "", "no preemption counter from %s", some(unknown))
+	default:
+		e.pass(check, "0 preemptions in off, %g in on", total)
+	}
+}
+
+// inferWitness judges parks from client stamps alone, for servers that count
+// nothing.
+func (e *evidence) inferWitness(none bool) {
+	parks := map[string]int{}
+	for _, s := range e.paired() {
+		parks[s.Arm] += e.inferredParks(s.Slot)
+	}
+	switch {
+	case parks[results.Off] > 0 || none && parks[results.On] > 0:
+		e.fail("witness", results.Invalid, nil, "", "inferred from client stamps: %d parks in off, %d in on", parks[results.Off], parks[results.On])
+	case !none && parks[results.On] == 0:
+		e.fail("witness", results.Invalid, nil, "", "the server counts no preemptions and no client saw one: nothing shows that the flag did anything")
+	default:
+		e.pass("witness", "inferred from client stamps: 0 parks in off, %d in on", parks[results.On])
+	}
+}
+
+// paired lists the slots of the paired statistic and the A/A slots, in order.
+func (e *evidence) paired() []results.SlotInfo {
+	var list []results.SlotInfo
+	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
+		if s := e.slots[n]; s.Pair > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// overtaken reports whether in this slot some request got its first token while
+// another one that had been sent before it was still to end.
+func (e *evidence) overtaken(slot int) bool {
+	for i := range e.data.Records {
+		long := &e.data.Records[i]
+		if long.Slot != slot || long.Sent == 0 {
+			continue
+		}
+		for k := range e.data.Records {
+			short := &e.data.Records[k]
+			if short.Slot == slot && short.Sent > long.Sent && short.FirstToken > 0 && short.FirstToken < long.End {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inferredParks counts the gaps in which a stream was silent while all tokens
+// of a later request flowed: the trace that a park in a decode leaves at a
+// client.
+func (e *evidence) inferredParks(slot int) int {
+	n := 0
+	for i := range e.data.Records {
+		long := &e.data.Records[i]
+		if long.Slot != slot {
+			continue
+		}
+		for c := 1; c < len(long.Chunks); c++ {
+			if e.filled(long, long.Chunks[c-1].At, long.Chunks[c].At) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (e *evidence) filled(long *results.Record, from, to results.Stamp) bool {
+	for i := range e.data.Records {
+		r := &e.data.Records[i]
+		if r.Slot == long.Slot && r.ID != long.ID && r.Sent > long.Sent && r.FirstToken > from && r.LastToken < to && r.LastToken > r.FirstToken {
+			return true
+		}
+	}
+	return false
+}
