@@ -155,9 +155,11 @@ func (r *Reader) reasoning(p *prompt) writer {
 	begun := false
 	return func(r *Reader) bool {
 		switch {
-		case !begun:
+		case !begun: // with the first word: a token spans the blank after the colon
 			begun = true
-			r.say("Rule " + p.nonce() + ":")
+			left--
+			h = mix(h, uint64(left))
+			r.say("Rule " + p.nonce() + ": " + words[h&15])
 		case left > 0:
 			left--
 			h = mix(h, uint64(left))
