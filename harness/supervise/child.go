@@ -220,19 +220,12 @@ func (c *Child) Terminate(ctx context.Context, grace time.Duration) error {
 	case <-patience.C:
 	case <-ctx.Done():
 	}
-	return c.finish()
+	return c.Kill()
 }
 
-// finish kills what is left and waits, with a bound of its own, until it is gone.
-func (c *Child) finish() error {
-	c.Kill()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return c.Gone(ctx)
-}
-
-// Kill kills the child and every descendant that is still there, at once.
-func (c *Child) Kill() {
+// Kill kills the child and every descendant that is still there, at once, and
+// waits until they are gone, for 10 s at most.
+func (c *Child) Kill() error {
 	// Listing may fail for lack of rights or memory; what is recorded still goes.
 	_, _ = c.Descendants()
 	c.killTree()
@@ -241,6 +234,9 @@ func (c *Child) Kill() {
 			p.kill()
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return c.Gone(ctx)
 }
 
 // Gone waits until the child and everything recorded below it has ended. The
