@@ -9,6 +9,13 @@ import (
 	"interlude/engine/vocab"
 )
 
+// What a shell must know of the vocabulary.
+const (
+	Vocabulary = vocab.Size     // ids lie below it
+	TurnToken  = vocab.ImStart  // opens a turn
+	ImagePad   = vocab.ImagePad // one image token
+)
+
 // Config is one engine: a machine and the flags it was started with. The zero
 // values of the extensions are today's Strata.
 type Config struct {

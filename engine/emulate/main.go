@@ -1,0 +1,264 @@
+package emulate
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"interlude/engine"
+	"interlude/engine/emulate/model"
+)
+
+// Main runs the program and returns its exit code: 2 with the usage for a flag
+// it does not know, 1 when it dies, 0 after QUIT or the end of stdin.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "emulate: %v\n\n%s", err, usage)
+		return 2
+	}
+	if o.encode {
+		if err := encode(o.args[0], o.args[1]); err != nil {
+			fmt.Fprintf(stderr, "emulate: %v\n", err)
+			return 1
+		}
+		return 0
+	}
+	m := &machine{options: o, engine: model.New(o.model), stdout: stdout, out: bufio.NewWriterSize(stdout, 1<<14), stderr: stderr}
+	if o.faults != "" {
+		if m.faults, err = openFaults(o.faults); err != nil {
+			fmt.Fprintf(stderr, "emulate: %v\n\n%s", err, usage)
+			return 2
+		}
+	}
+	m.inbox = newInbox(stdin)
+	err = m.run()
+	var end exit
+	if errors.As(err, &end) {
+		return int(end)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "emulate: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// exit is the error that ends the program with a code.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit with code %d", int(e)) }
+
+// machine paces a model engine: one goroutine takes commands from the inbox and
+// writes what each Step prints at the instant it is due.
+type machine struct {
+	options
+	engine *model.Engine
+	inbox  *inbox
+	stdout io.Writer
+	out    *bufio.Writer
+	stderr io.Writer
+	faults *faultFile
+	start  time.Time
+
+	command engine.Command
+	replies []engine.Reply
+	line    []byte
+
+	// Of the running GEN, for faults.
+	chunks, tokens int
+	stopped        bool // a STOP was noticed
+	deaf           bool
+}
+
+// now is engine time; wall is how long an engine duration lasts here.
+func (m *machine) now() time.Duration {
+	return time.Duration(float64(time.Since(m.start)) * m.speed)
+}
+func (m *machine) wall(d time.Duration) time.Duration { return time.Duration(float64(d) / m.speed) }
+
+// run is the whole life of the process.
+func (m *machine) run() error {
+	m.start = time.Now()
+	if err := m.boot(); err != nil {
+		return err
+	}
+	// Faults of an idle engine have no line to wait for.
+	var ticks <-chan time.Time
+	if m.faults != nil {
+		t := time.NewTicker(20 * time.Millisecond)
+		defer t.Stop()
+		ticks = t.C
+	}
+	since := time.Now()
+	for {
+		line, what := m.inbox.wait(ticks)
+		switch what {
+		case aTick:
+			f, ok := m.faults.take(func(f *fault) bool { return f.when == "idle" && time.Since(since) >= m.wall(f.idle) })
+			if ok {
+				if err := errors.Join(m.strike(f, nil), m.out.Flush()); err != nil {
+					return err
+				}
+			}
+			continue
+		case theEnd:
+			return m.quit()
+		}
+		m.inbox.stop.Store(false) // the race of engine-protocol §1.8
+		if err := m.obey(line); err != nil {
+			return err
+		}
+		since = time.Now()
+	}
+}
+
+// boot takes the time of loading, then announces the engine.
+func (m *machine) boot() error {
+	info := engine.Reply{Kind: engine.ReplyInfo, Info: m.info(m.engine.Chunk())}
+	ready := engine.Reply{Kind: engine.ReplyReady, Context: m.context, Stop: true}
+	time.Sleep(m.wall(m.load / 2))
+	if f, ok := m.faults.take(func(f *fault) bool { return f.when == "load" }); ok {
+		if err := m.strike(f, info.Append(nil)); err != nil {
+			return err
+		}
+	} else if _, err := m.out.Write(info.Append(nil)); err != nil {
+		return err
+	}
+	time.Sleep(m.wall(m.load - m.load/2))
+	m.out.Write(ready.Append(nil))
+	return m.out.Flush()
+}
+
+func (m *machine) quit() error {
+	if f, ok := m.faults.take(func(f *fault) bool { return f.when == "quit" }); ok {
+		if err := m.strike(f, nil); err != nil {
+			return err
+		}
+	}
+	return errors.Join(m.out.Flush(), exit(0))
+}
+
+// obey runs one command.
+func (m *machine) obey(line []byte) error {
+	if err := engine.ParseCommand(line, &m.command); err != nil {
+		if m.command.Name == "" {
+			return m.refuse("expected: GEN <max_new> [key=value …] <ids>")
+		}
+		return m.refuse("bad request: " + err.Error())
+	}
+	switch m.command.Kind {
+	case engine.CmdQuit:
+		return m.quit()
+	case engine.CmdGen:
+		return m.generate(&m.command.Gen)
+	case engine.CmdUnsupported:
+		return m.refuse("unsupported: " + m.command.Name)
+	case engine.CmdNone, engine.CmdStop:
+		return nil
+	}
+	return m.refuse("expected: GEN <max_new> [key=value …] <ids>") // an answer to no MQ
+}
+
+// refuse prints an ERR line without a DONE: the engine stays idle and healthy.
+func (m *machine) refuse(text string) error {
+	r := engine.Reply{Kind: engine.ReplyErr, Text: text}
+	_, err := m.out.Write(r.Append(m.line[:0]))
+	return errors.Join(err, m.out.Flush())
+}
+
+// generate runs a GEN from its first line to its last.
+func (m *machine) generate(g *engine.Gen) error {
+	if text := g.Refuse(m.context, model.Vocabulary); text != "" {
+		return m.refuse(text)
+	}
+	var image uint64
+	if g.Image != "" {
+		if !m.vision {
+			return m.refuse("this engine was started without --vision")
+		}
+		var err error
+		if image, err = readImage(g.Image, g.IDs); err != nil {
+			return m.refuse("bad image: " + err.Error())
+		}
+	}
+	job := model.NewJob(g, image)
+	job.Mask = job.Mask && m.mask
+	if !m.logprobs {
+		job.Logprobs = 0
+	}
+	m.chunks, m.tokens, m.stopped, m.deaf = 0, 0, false, false
+	m.engine.Take(m.now(), job)
+	for m.engine.Busy() {
+		if due, ok := m.engine.Due(); ok {
+			time.Sleep(time.Until(m.start.Add(m.wall(due))))
+			m.replies = m.engine.Step(m.noticed(), m.replies[:0])
+		} else {
+			m.replies = m.engine.Answer(m.now(), m.answer(), m.replies[:0])
+		}
+		if err := m.print(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noticed is the STOP flag, unless a fault makes the engine deaf.
+func (m *machine) noticed() bool {
+	if !m.inbox.stop.Load() || m.deaf {
+		return false
+	}
+	if !m.stopped && m.faults != nil {
+		_, m.deaf = m.faults.take(func(f *fault) bool { return f.how == "deaf" })
+		if m.deaf {
+			return false
+		}
+	}
+	m.stopped = true
+	return true
+}
+
+// answer waits for the line that follows an MQ; nil is any other line.
+func (m *machine) answer() *engine.Mask {
+	line, what := m.inbox.wait(nil)
+	if what != aLine || engine.ParseCommand(line, &m.command) != nil {
+		return nil
+	}
+	if k := m.command.Kind; k != engine.CmdMaskFree && k != engine.CmdMaskAllow {
+		return nil
+	}
+	return &m.command.Mask
+}
+
+// print writes the replies of one step, and the log.
+func (m *machine) print() error {
+	for i := range m.replies {
+		r := &m.replies[i]
+		m.line = r.Append(m.line[:0])
+		if f, ok := m.fault(r); ok {
+			if err := m.strike(f, m.line); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := m.out.Write(m.line); err != nil {
+			return fmt.Errorf("write a reply: %w", err)
+		}
+	}
+	if err := m.out.Flush(); err != nil {
+		return fmt.Errorf("write replies: %w", err)
+	}
+	for _, l := range m.engine.Log() {
+		if _, err := m.stderr.Write(l.Append(nil)); err != nil {
+			return fmt.Errorf("write the log: %w", err)
+		}
+	}
+	return nil
+}
