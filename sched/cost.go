@@ -183,8 +183,8 @@ func (c *costs) read(n int) time.Duration { return c.law(max(0, n)).at(max(0, n)
 // fixed is the part of a read that a continuation pays again.
 func (c *costs) fixed(n int) time.Duration { return c.law(max(0, n)).at(0) }
 
-// decode predicts the time of n output tokens.
-func (c *costs) decode(n int) time.Duration { return time.Duration(max(0, n)) * c.token }
+// decode predicts the time of n output tokens; past 2²⁴ tokens it no longer grows.
+func (c *costs) decode(n int) time.Duration { return time.Duration(min(max(0, n), 1<<24)) * c.token }
 
 func (c *costs) sawRead(n int, took time.Duration) {
 	if n > 1 {

@@ -55,7 +55,7 @@ func (m *Machine) died() bool {
 		m.failAll(&m.parked, ReasonEngineDied)
 	}
 	for _, r := range m.parked {
-		r.kept = 0
+		r.kept, r.high = 0, 0 // what was read is gone with the process
 	}
 	return true
 }

@@ -4,198 +4,118 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
-// The journal of a machine is a file of JSON lines, each complete:
-//
-//	{"journal":1,"config":{…}}                  the first line: version and Config, durations in ns
-//	{"e":{"kind":"arrive","at":…,"id":…,…},"a":[{"kind":"start","id":…},…]}
-//	{"truncated":N}                             N steps did not fit the writer's buffer; what follows cannot be replayed
-//
-// e is one Event as the machine was told it and a the actions it returned, in
-// order, empty lists and zero fields left out, kinds, states, reasons and
-// finishes by name, times in ns since the shell's origin. A fresh Machine of the same
-// Config must return the same actions for the same events: Replay checks that.
-const JournalVersion = 1
+// A journal is a text file: a header with the configuration, then each event and,
+// behind a tab, each action that it caused. A line "truncated" says that the
+// writer could not keep up; what follows it does not follow from what stands
+// before it.
+const (
+	journalHeader    = "interlude journal 1 "
+	journalTruncated = "truncated"
+)
 
-type journalLine struct {
-	Journal   int      `json:"journal,omitzero"`
-	Config    *Config  `json:"config,omitzero"`
-	Event     *Event   `json:"e,omitzero"`
-	Actions   []Action `json:"a,omitzero"`
-	Truncated uint64   `json:"truncated,omitzero"`
-}
-
-// AppendJournalHeader writes the first line of a journal.
-func AppendJournalHeader(dst []byte, c Config) []byte {
-	return appendJournal(dst, journalLine{Journal: JournalVersion, Config: &c})
-}
-
-// AppendJournalStep writes one step.
-func AppendJournalStep(dst []byte, e Event, actions []Action) []byte {
-	return appendJournal(dst, journalLine{Event: &e, Actions: actions})
-}
-
-// AppendJournalTruncated marks that steps are missing.
-func AppendJournalTruncated(dst []byte, steps uint64) []byte {
-	return appendJournal(dst, journalLine{Truncated: steps})
-}
-
-func appendJournal(dst []byte, l journalLine) []byte {
-	b, err := json.Marshal(l)
+// AppendJournalHeader appends the first line of a journal.
+func AppendJournalHeader(dst []byte, c Config) ([]byte, error) {
+	j, err := json.Marshal(c)
 	if err != nil {
-		panic(fmt.Sprintf("sched: journal line: %v", err)) // plain data always marshals
+		return dst, fmt.Errorf("write the journal's header: %w", err)
 	}
-	return append(append(dst, b...), '\n')
+	dst = append(dst, journalHeader...)
+	return append(append(dst, j...), '\n'), nil
 }
 
-// Replayed is what a journal shows.
+// AppendJournal appends one Step: its event and what it caused.
+func AppendJournal(dst []byte, e Event, actions []Action) []byte {
+	dst = append(e.AppendText(dst), '\n')
+	for _, a := range actions {
+		dst = append(a.AppendText(append(dst, '\t')), '\n')
+	}
+	return dst
+}
+
+// AppendJournalTruncated appends the mark of a journal that lost lines.
+func AppendJournalTruncated(dst []byte) []byte {
+	return append(append(dst, journalTruncated...), '\n')
+}
+
+// Replayed is what a fresh machine made of a journal.
 type Replayed struct {
 	Config    Config
-	Steps     int
-	Truncated bool   // steps are missing, or the last line is cut: nothing can be said about the rest
-	Differs   int    // line number of the first step whose actions differ; 0: none
-	Want, Got string // that step's actions, as written and as a fresh machine returns them
-	Counters  Counters
-	Settled   []Settlement
+	Events    int
+	Actions   int
+	Truncated bool     // marked so, or its last line is cut: nothing is claimed beyond
+	Mismatch  string   // the first difference, "" none
+	Counters  Counters // of the fresh machine
 }
 
-// Settlement is one park's measured cost, as the machine settled it.
-type Settlement struct {
-	At   time.Duration
-	ID   ID
-	Cost time.Duration
-}
-
-// Replay feeds the events of a journal to a fresh machine. It fails on a line
-// that is not of the format; a difference is a result, not an error.
-func Replay(r io.Reader) (Replayed, error) {
-	var out Replayed
-	var m *Machine
+// Replay feeds a journal's events to a fresh machine and compares its actions
+// with the recorded ones. visit, if not nil, sees each event with the actions of
+// the fresh machine. The error is for what is no journal; a difference is a
+// Mismatch.
+func Replay(r io.Reader, visit func(Event, []Action)) (Replayed, error) {
+	var rep Replayed
+	in := bufio.NewReader(r)
+	header, err := in.ReadBytes('\n')
+	if err != nil || !bytes.HasPrefix(header, []byte(journalHeader)) {
+		return rep, fmt.Errorf("replay a journal: no header %q", journalHeader)
+	}
+	if err := json.Unmarshal(header[len(journalHeader):], &rep.Config); err != nil {
+		return rep, fmt.Errorf("replay a journal: header: %w", err)
+	}
+	if errs := rep.Config.Validate(); len(errs) > 0 {
+		return rep, fmt.Errorf("replay a journal: header: %w", errs[0])
+	}
+	m := New(rep.Config)
+	var want []Action // not yet seen in the journal
 	var actions []Action
-	in := bufio.NewReaderSize(r, 1<<16)
-	for n := 1; ; n++ {
-		text, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			out.Truncated = out.Truncated || len(text) > 0
+	var text []byte
+	for n := 2; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			rep.Truncated = rep.Truncated || len(line) > 0
 			break
 		}
 		if err != nil {
-			return out, fmt.Errorf("journal line %d: %w", n, err)
+			return rep, fmt.Errorf("replay a journal: line %d: %w", n, err)
 		}
-		var line journalLine
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&line); err != nil {
-			return out, fmt.Errorf("journal line %d: %w", n, err)
+		line = line[:len(line)-1]
+		if string(line) == journalTruncated {
+			rep.Truncated = true
+			break
 		}
-		switch {
-		case m == nil:
-			if line.Journal != JournalVersion || line.Config == nil {
-				return out, fmt.Errorf("journal line %d: no header of version %d", n, JournalVersion)
+		if len(line) > 0 && line[0] == '\t' {
+			rep.Actions++
+			if len(want) == 0 {
+				rep.Mismatch = fmt.Sprintf("line %d: recorded %q, the machine does nothing more", n, line[1:])
+				break
 			}
-			if errs := line.Config.Validate(); len(errs) > 0 {
-				return out, fmt.Errorf("journal line %d: config: %w", n, errors.Join(errs...))
+			if text = want[0].AppendText(text[:0]); !bytes.Equal(text, line[1:]) {
+				rep.Mismatch = fmt.Sprintf("line %d: recorded %q, the machine does %q", n, line[1:], text)
+				break
 			}
-			out.Config = *line.Config
-			m = New(out.Config)
-		case line.Truncated > 0:
-			out.Truncated = true
-			out.Counters = m.Counters()
-			return out, nil
-		case line.Event == nil:
-			return out, fmt.Errorf("journal line %d: no event", n)
-		default:
-			out.Steps++
-			actions = m.Step(*line.Event, actions[:0])
-			got, want := AppendJournalStep(nil, *line.Event, actions), AppendJournalStep(nil, *line.Event, line.Actions)
-			if !bytes.Equal(got, want) && out.Differs == 0 {
-				out.Differs, out.Want, out.Got = n, string(want), string(got)
-			}
-			for _, a := range line.Actions {
-				if a.Kind == Settled {
-					out.Settled = append(out.Settled, Settlement{At: line.Event.At, ID: a.ID, Cost: a.Cost})
-				}
-			}
+			want = want[1:]
+			continue
 		}
-	}
-	if m == nil {
-		return out, errors.New("journal: empty")
-	}
-	out.Counters = m.Counters()
-	return out, nil
-}
-
-// MarshalText writes the kind's name.
-func (k EventKind) MarshalText() ([]byte, error) { return nameOf(eventNames[:], int(k), "event kind") }
-
-// UnmarshalText reads it.
-func (k *EventKind) UnmarshalText(b []byte) error {
-	return named(eventNames[:], b, "event kind", func(i int) { *k = EventKind(i) })
-}
-
-// MarshalText writes the kind's name.
-func (k ActionKind) MarshalText() ([]byte, error) {
-	return nameOf(actionNames[:], int(k), "action kind")
-}
-
-// UnmarshalText reads it.
-func (k *ActionKind) UnmarshalText(b []byte) error {
-	return named(actionNames[:], b, "action kind", func(i int) { *k = ActionKind(i) })
-}
-
-// MarshalText writes the finish as the engine does.
-func (f Finish) MarshalText() ([]byte, error) { return nameOf(finishNames[:], int(f), "finish") }
-
-// UnmarshalText reads it.
-func (f *Finish) UnmarshalText(b []byte) error {
-	return named(finishNames[:], b, "finish", func(i int) { *f = Finish(i) })
-}
-
-// MarshalText writes the reason's word.
-func (r Reason) MarshalText() ([]byte, error) { return nameOf(reasonNames[:], int(r), "reason") }
-
-// UnmarshalText reads it.
-func (r *Reason) UnmarshalText(b []byte) error {
-	return named(reasonNames[:], b, "reason", func(i int) { *r = Reason(i) })
-}
-
-// MarshalText writes the state's name.
-func (s State) MarshalText() ([]byte, error) { return nameOf(stateNames[:], int(s), "state") }
-
-// UnmarshalText reads it.
-func (s *State) UnmarshalText(b []byte) error {
-	return named(stateNames[:], b, "state", func(i int) { *s = State(i) })
-}
-
-func nameOf(names []string, i int, what string) ([]byte, error) {
-	if i < len(names) {
-		return []byte(names[i]), nil
-	}
-	return nil, fmt.Errorf("%s %d has no name", what, i)
-}
-
-func named(names []string, b []byte, what string, set func(int)) error {
-	for i, n := range names {
-		if n == string(b) {
-			set(i)
-			return nil
+		if len(want) > 0 {
+			break
 		}
+		e, err := ParseEvent(string(line))
+		if err != nil {
+			return rep, fmt.Errorf("replay a journal: line %d: %w", n, err)
+		}
+		rep.Events++
+		actions = m.Step(e, actions[:0])
+		if visit != nil {
+			visit(e, actions)
+		}
+		want = actions
 	}
-	return fmt.Errorf("%s %q is unknown", what, b)
+	if len(want) > 0 && rep.Mismatch == "" && !rep.Truncated {
+		rep.Mismatch = fmt.Sprintf("after event %d: the machine also does %q", rep.Events, want[0].AppendText(nil))
+	}
+	rep.Counters = m.Counters()
+	return rep, nil
 }
-
-var (
-	eventNames = [...]string{"", Arrive: "arrive", Cancel: "cancel", Resumed: "resumed", Reading: "reading",
-		FirstToken: "first_token", Tokens: "tokens", Enough: "enough", Done: "done", SliceDone: "slice_done",
-		Refused: "refused", TimedOut: "timed_out", EngineDied: "engine_died", LoadAsked: "load_asked", Loaded: "loaded",
-		LoadFailed: "load_failed", MaintenanceAsked: "maintenance_asked", MaintenanceOver: "maintenance_over", Wake: "wake"}
-	actionNames = [...]string{"", Start: "start", Stop: "stop", EndWell: "end_well", Fail: "fail", Reject: "reject",
-		Load: "load", Kill: "kill", WakeAt: "wake_at", BeginMaintenance: "begin_maintenance", Told: "told", Settled: "settled"}
-	finishNames = [...]string{"", FinishStop: "stop", FinishLength: "length", FinishCancel: "cancel",
-		FinishNonfinite: "nonfinite", FinishError: "error"}
-)

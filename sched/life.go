@@ -4,6 +4,9 @@ import "time"
 
 // arrive accepts a request or refuses it at once.
 func (m *Machine) arrive(e Event) bool {
+	if e.ID == 0 || m.all[e.ID] != nil {
+		return false
+	}
 	if m.cfg.Queue > 0 && len(m.waiting) >= m.cfg.Queue {
 		m.counters.Rejected++
 		m.emit(Action{Kind: Reject, ID: e.ID, Reason: ReasonQueueFull})

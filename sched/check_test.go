@@ -1,0 +1,588 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// stepper is a machine as its shell sees it; mutants are steppers too.
+type stepper func(Event) []Action
+
+// A checker watches one machine from outside, by its events and actions, keeps
+// its own books and reports the first invariant (README.md) that breaks. It
+// looks into the machine only for predictions and the bucket.
+type checker struct {
+	m      *Machine
+	cfg    Config
+	engine Engine
+	epoch  int
+	up     bool
+	lent   bool // maintenance
+	asked  bool
+	now    time.Duration
+	reqs   map[ID]*watched
+	order  []ID
+	holder *watched
+	held   Action // last WakeAt
+	ended  int
+	begun  time.Duration // when the holder last got the engine
+}
+
+// watched is one accepted request.
+type watched struct {
+	Request
+	id       ID
+	seq      int
+	state    State
+	small    bool
+	noCkpt   bool
+	gone     bool // its client left
+	enough   bool
+	timedOut bool
+	out      int
+	parks    int
+	gained   bool // since its last park
+	high     int
+	lost     time.Duration // to later arrivals: the starvation clock
+	overtake time.Duration // to later arrivals, in this wait
+	worst    time.Duration // of overtake, over all waits
+	parkedAt time.Duration
+	passed   int
+	shield   bool
+	// this GEN
+	upto    int
+	resumed bool
+	reused  int
+	pos     int
+	first   bool
+	stopped bool
+	ranFrom time.Duration
+}
+
+func newChecker(m *Machine) *checker {
+	return &checker{m: m, cfg: m.cfg, reqs: map[ID]*watched{}}
+}
+
+// violation is one broken invariant.
+type violation struct {
+	inv  string
+	text string
+}
+
+func (v violation) Error() string { return "invariant " + v.inv + ": " + v.text }
+
+func (c *checker) fail(inv, format string, args ...any) error {
+	return violation{inv, fmt.Sprintf(format, args...)}
+}
+
+func (w *watched) class() int {
+	switch {
+	case w.Explicit:
+		return w.Priority
+	case w.small:
+		return 1
+	}
+	return 0
+}
+
+func (c *checker) starving(w *watched) bool {
+	limit := c.cfg.Aging
+	if w.parks >= 3 {
+		limit = c.cfg.AgingParked
+	}
+	return c.m.policy.preempts() && w.lost >= limit
+}
+
+func (c *checker) sooner(w, a *watched) bool {
+	return w.class() > a.class() || w.class() < a.class() && c.starving(w)
+}
+
+// shut is the window rule, from the books.
+func (c *checker) shut(w *watched) bool {
+	if w.Unread > c.cfg.SmallPrompt || w.MaxNew > c.cfg.SmallTokens || c.starving(w) {
+		return false
+	}
+	for _, id := range c.order {
+		p := c.reqs[id]
+		if p.state == StateParked && p.passed > 0 && p.class() < w.class() {
+			need := c.now - p.parkedAt
+			if r := c.m.all[w.id]; r != nil {
+				need += c.m.service(r)
+			}
+			if need > c.cfg.Window {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// see takes one Step: its event and its actions. It returns the first violation.
+func (c *checker) see(e Event, actions []Action) error {
+	c.pass(max(0, e.At-c.now))
+	c.now = max(c.now, e.At)
+	stale := c.isStale(e)
+	if stale && len(actions) > 0 {
+		return c.fail("10", "a line of epoch %d (now %d) caused %s", e.Epoch, c.epoch, actions[0].AppendText(nil))
+	}
+	var done *watched
+	if !stale {
+		done = c.event(e)
+	}
+	for _, a := range actions {
+		if err := c.action(e, a, done); err != nil {
+			return err
+		}
+	}
+	if done != nil && done.state.Active() && c.holder != done {
+		return c.fail("2", "request %d gave the engine up and is neither parked nor ended", done.id)
+	}
+	return c.after(e)
+}
+
+// pass lets the holder run for d.
+func (c *checker) pass(d time.Duration) {
+	if c.holder == nil {
+		return
+	}
+	for _, id := range c.order {
+		w := c.reqs[id]
+		if (w.state == StateWaiting || w.state == StateParked) && w.seq < c.holder.seq {
+			w.lost += d
+			w.overtake += d
+			w.worst = max(w.worst, w.overtake)
+		}
+	}
+}
+
+func (c *checker) isStale(e Event) bool {
+	switch e.Kind {
+	case Resumed, Reading, FirstToken, Tokens, Done, SliceDone, Refused, EngineDied:
+		return !c.up || e.Epoch != c.epoch
+	}
+	return false
+}
+
+// event books what happened; it returns the request whose GEN ended.
+func (c *checker) event(e Event) *watched {
+	w := c.reqs[e.ID]
+	switch e.Kind {
+	case Loaded:
+		c.up, c.epoch, c.engine = true, e.Epoch, e.Engine
+		return nil
+	case EngineDied, LoadFailed:
+		if e.Kind == LoadFailed && c.up {
+			return nil
+		}
+		c.up = false
+		for _, id := range c.order {
+			c.reqs[id].high = 0
+		}
+		h := c.holder
+		c.holder = nil
+		return h
+	case MaintenanceOver:
+		c.lent = false
+		return nil
+	}
+	if w == nil {
+		return nil
+	}
+	switch e.Kind {
+	case Cancel:
+		w.gone = true
+		return nil
+	case Enough:
+		w.enough = w.enough || w.out > 0
+		return nil
+	case TimedOut:
+		w.timedOut = w.timedOut || w.state == StateWaiting
+		return nil
+	}
+	if w != c.holder {
+		return nil
+	}
+	switch e.Kind {
+	case Resumed:
+		w.resumed, w.reused, w.pos = true, e.N, e.N
+		if w.small && w.Prompt+w.out-e.N > c.cfg.SmallPrompt {
+			w.small = false
+		}
+		w.high = max(w.high, e.N)
+	case Reading:
+		w.pos = max(w.pos, e.N)
+		if e.N > w.high {
+			w.high, w.gained = e.N, true
+		}
+	case FirstToken:
+		w.first, w.gained = true, true
+		if w.state == StateReading {
+			w.state = StateDecoding
+		}
+	case Tokens:
+		w.out += e.N
+	case SliceDone:
+		w.gained, w.high, w.pos = true, max(w.high, e.N), e.N
+		c.holder = nil
+		return w
+	case Done, Refused:
+		c.holder = nil
+		return w
+	}
+	return nil
+}
+
+// action books and checks one action.
+func (c *checker) action(e Event, a Action, done *watched) error {
+	w := c.reqs[a.ID]
+	switch a.Kind {
+	case WakeAt:
+		c.held = a
+		return nil
+	case Load, Kill, Settled:
+		return nil
+	case BeginMaintenance:
+		c.lent = true
+		if len(c.live()) > 0 && !c.onlyNew() {
+			return c.fail("24", "maintenance begins around live requests")
+		}
+		return nil
+	case Reject:
+		if a.ID != 0 && (e.Kind != Arrive || e.ID != a.ID) {
+			return c.fail("9", "reject %d on %s", a.ID, e.AppendText(nil))
+		}
+		return nil
+	}
+	if a.Kind == Told && a.State == StateWaiting && e.Kind == Arrive {
+		c.accept(e)
+		return nil
+	}
+	if w == nil {
+		return c.fail("2", "%s names a request that is not live", a.AppendText(nil))
+	}
+	switch a.Kind {
+	case Told:
+		return c.told(a, w, done)
+	case Start:
+		return c.start(e, a, w)
+	case Stop:
+		return c.stop(e, a, w)
+	case EndWell, Fail:
+		return c.end(e, a, w, done)
+	}
+	return nil
+}
+
+func (c *checker) accept(e Event) {
+	w := &watched{Request: e.Request, id: e.ID, seq: len(c.order) + c.ended, state: StateWaiting}
+	w.small = c.m.policy.preempts() && !w.Explicit && w.Unread <= c.cfg.SmallPrompt && w.MaxNew <= c.cfg.SmallTokens
+	c.reqs[e.ID] = w
+	c.order = append(c.order, e.ID)
+}
+
+func (c *checker) told(a Action, w, done *watched) error {
+	if a.State != StateParked {
+		return nil
+	}
+	if w != done || w.upto == 0 && !w.stopped {
+		return c.fail("11", "request %d is parked without a stop or a slice edge", w.id)
+	}
+	w.state, w.parks, w.parkedAt, w.passed = StateParked, w.parks+1, c.now, 0
+	w.overtake = 0
+	if w.out >= w.MaxNew && !w.PrefillOnly {
+		return c.fail("drain", "request %d used its budget in the drain and is parked", w.id)
+	}
+	if w.parks > 1 && !w.gained {
+		return c.fail("21", "request %d gained nothing between two parks", w.id)
+	}
+	w.gained = false
+	return nil
+}
+
+func (c *checker) start(e Event, a Action, w *watched) error {
+	if c.holder != nil {
+		return c.fail("11", "GEN of %d while %d holds the engine", w.id, c.holder.id)
+	}
+	if w.state == StateStopping {
+		return c.fail("11", "GEN of %d which was stopped and not parked", w.id)
+	}
+	if !c.up || c.lent {
+		return c.fail("11", "GEN of %d without an engine of ours", w.id)
+	}
+	if w.gone && w.state == StateWaiting {
+		return c.fail("12", "GEN of %d, cancelled while queued", w.id)
+	}
+	next := w.state == StateReading // the next slice
+	if a.Resume != (w.state == StateParked) {
+		return c.fail("4", "GEN of %d from %s with resume=%v", w.id, w.state, a.Resume)
+	}
+	if !next {
+		if err := c.turn(w); err != nil {
+			return err
+		}
+		w.shield = c.starving(w)
+		if w.shield {
+			w.lost = 0
+		}
+		for _, id := range c.order {
+			if p := c.reqs[id]; p.state == StateParked && p.class() < w.class() && p != w {
+				p.passed++
+			}
+		}
+		w.ranFrom = c.now
+		if w.state == StateWaiting {
+			w.noCkpt = a.NoCheckpoint
+		}
+	}
+	if a.NoCheckpoint && !(w.OneShot && w.Unread <= c.cfg.SmallPrompt && !w.Explicit && c.m.policy.preempts()) || a.NoCheckpoint != w.noCkpt {
+		return c.fail("15", "GEN of %d with ckpt=0", w.id)
+	}
+	w.state, w.upto = StateReading, a.Upto
+	w.resumed, w.first, w.stopped = false, false, false
+	c.holder = w
+	return nil
+}
+
+// turn checks that w is the one whose turn it is.
+func (c *checker) turn(w *watched) error {
+	if c.shut(w) {
+		return c.fail("window", "%d starts although the interactive window is over", w.id)
+	}
+	best := c.best()
+	switch {
+	case best == w || best == nil:
+		return nil
+	case c.starving(best):
+		return c.fail("18", "%d starts before starving %d", w.id, best.id)
+	case best.class() > w.class() && w.state == StateWaiting:
+		return c.fail("25", "new %d of class %d starts before %d of class %d", w.id, w.class(), best.id, best.class())
+	case best.class() > w.class():
+		return c.fail("reserve", "parked %d of class %d takes the turn of %d of class %d", w.id, w.class(), best.id, best.class())
+	case best.state == StateParked && w.state == StateWaiting:
+		return c.fail("20", "new %d starts before parked %d of its class", w.id, best.id)
+	}
+	return c.fail("order", "%d starts, it is the turn of %d", w.id, best.id)
+}
+
+func (c *checker) stop(e Event, a Action, w *watched) error {
+	if w != c.holder || !w.resumed || w.stopped {
+		return c.fail("11", "STOP of %d: holds %v, RESUME read %v, stopped already %v", w.id, w == c.holder, w.resumed, w.stopped)
+	}
+	w.stopped = true
+	reading := !w.first
+	w.state = StateStopping
+	switch a.Reason {
+	case ReasonCancelled:
+		if !w.gone {
+			return c.fail("9", "STOP of %d, whose client is here, as cancelled", w.id)
+		}
+		return nil
+	case ReasonStop:
+		if !w.enough {
+			return c.fail("9", "STOP of %d as enough, which nobody said", w.id)
+		}
+		return nil
+	case ReasonForced:
+	case ReasonPreempt:
+		var cause *watched
+		for _, id := range c.order {
+			if o := c.reqs[id]; (o.state == StateWaiting || o.state == StateParked) && c.sooner(o, w) {
+				cause = o
+			}
+		}
+		if cause == nil {
+			return c.fail("26", "STOP of %d (class %d) and nobody sooner waits", w.id, w.class())
+		}
+		if w.shield && c.now < w.ranFrom+c.cfg.Quantum {
+			return c.fail("18", "STOP of %d inside its protected quantum", w.id)
+		}
+	default:
+		return c.fail("9", "STOP of %d for %q", w.id, a.Reason)
+	}
+	if w.Protected || w.Image || w.noCkpt {
+		return c.fail("protected", "STOP of %d, which is never preempted", w.id)
+	}
+	if reading && !c.engine.ResumePrefill {
+		if w.upto > 0 || w.reused > 0 || w.parks > 0 || c.cfg.Policy == Budget {
+			return c.fail("13", "STOP of %d in a read that would be lost (reused %d, parks %d, slice %d)", w.id, w.reused, w.parks, w.upto)
+		}
+	}
+	return nil
+}
+
+func (c *checker) end(e Event, a Action, w, done *watched) error {
+	ok := false
+	switch a.Reason {
+	case ReasonCancelled:
+		ok = w.gone
+	case ReasonQueueTimeout:
+		ok = w.timedOut
+	case ReasonStop:
+		ok = w.enough || w == done && e.Finish == FinishStop
+	case ReasonLength:
+		ok = w == done && (e.Finish == FinishLength || e.Finish == FinishNonfinite || w.out >= w.MaxNew)
+	case ReasonPrefilled:
+		ok = w == done && w.PrefillOnly
+	case ReasonEngineDied:
+		ok = e.Kind == EngineDied
+	case ReasonEngineRefused:
+		ok = e.Kind == Refused && w == done
+	case ReasonEngineError:
+		ok = e.Kind == Done && w == done
+	case ReasonLoadFailed:
+		ok = e.Kind == LoadFailed
+	}
+	if !ok {
+		return c.fail("9", "%s is not caused by %d's own client, limits or engine (event %s)", a.AppendText(nil), w.id, e.AppendText(nil))
+	}
+	if (w.state.Active()) && w != done {
+		return c.fail("11", "%d ends while it holds the engine", w.id)
+	}
+	if w == done && e.Kind == Done && (e.Finish == FinishStop || e.Finish == FinishLength) && a.Kind == Fail && !w.gone && !w.enough {
+		return c.fail("drain", "%d finished and is failed", w.id)
+	}
+	w.state = StateEnded
+	c.ended++
+	delete(c.reqs, w.id)
+	for i, id := range c.order {
+		if id == w.id {
+			c.order = append(c.order[:i], c.order[i+1:]...)
+			break
+		}
+	}
+	return nil
+}
+
+func (c *checker) live() []ID { return c.order }
+
+func (c *checker) onlyNew() bool {
+	for _, id := range c.order {
+		if c.reqs[id].state != StateWaiting {
+			return false
+		}
+	}
+	return true
+}
+
+// after checks what must hold between Steps.
+func (c *checker) after(e Event) error {
+	waiting, active, parked := 0, 0, 0
+	for _, id := range c.order {
+		switch w := c.reqs[id]; {
+		case w.state == StateWaiting:
+			waiting++
+		case w.state == StateParked:
+			parked++
+		default:
+			active++
+			if e.Kind == EngineDied && w == c.holder {
+				return c.fail("27", "%d survives the engine it ran on", id)
+			}
+		}
+		if e.Kind == EngineDied && c.reqs[id].state != StateWaiting && !c.cfg.Replay && !c.up {
+			return c.fail("27", "%d is %s after the engine's death", id, c.reqs[id].state)
+		}
+	}
+	if active > 1 {
+		return c.fail("1", "%d requests hold the engine", active)
+	}
+	mw, ma, mp := c.m.Load()
+	if mw != waiting || ma != active || mp != parked {
+		return c.fail("3", "machine says %d/%d/%d waiting/active/parked, the books %d/%d/%d", mw, ma, mp, waiting, active, parked)
+	}
+	if n := c.m.counters; n.Accepted != n.Ended+uint64(waiting+active+parked) {
+		return c.fail("3", "accepted %d ≠ ended %d + %d + %d + %d", n.Accepted, n.Ended, waiting, active, parked)
+	}
+	if c.cfg.Queue > 0 && waiting > c.cfg.Queue {
+		return c.fail("16", "%d wait, the limit is %d", waiting, c.cfg.Queue)
+	}
+	if c.up && !c.lent && !c.asked && c.holder == nil && waiting+parked > 0 {
+		return c.fail("24", "the engine idles, %d wait and %d are parked", waiting, parked)
+	}
+	if err := c.afterHold(); err != nil {
+		return err
+	}
+	return c.afterBucket()
+}
+
+// afterHold: a strictly sooner admissible waiter has led to a Stop or a WakeAt
+// that names what holds it.
+func (c *checker) afterHold() error {
+	a := c.holder
+	if a == nil || !c.m.policy.preempts() || a.stopped || a.gone || a.enough || c.asked {
+		return nil
+	}
+	w := c.best()
+	if w == nil || !c.sooner(w, a) {
+		return nil // who would get the engine would not be sooner
+	}
+	if c.m.active != nil && c.m.active.gen.why != ReasonNone {
+		return nil // a STOP that waits for RESUME
+	}
+	// Time alone may have shut the window for the one who was named.
+	if h := c.reqs[c.held.ID]; c.held.Reason == ReasonNone || h == nil || !c.sooner(h, a) {
+		return c.fail("23", "%d is sooner than the runner %d; no STOP and no WakeAt says why", w.id, a.id)
+	}
+	return nil
+}
+
+// best is the obvious twin of next: everybody who wants the engine and is
+// admitted, sorted.
+func (c *checker) best() *watched {
+	var all []*watched
+	for _, id := range c.order {
+		if w := c.reqs[id]; (w.state == StateParked || w.state == StateWaiting && !c.asked) && !c.shut(w) {
+			all = append(all, w)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	preempts := c.m.policy.preempts()
+	slices.SortFunc(all, func(x, y *watched) int {
+		if !preempts {
+			return cmp.Or(first(x.state == StateParked, y.state == StateParked), x.seq-y.seq)
+		}
+		if c.starving(x) && c.starving(y) {
+			return x.seq - y.seq
+		}
+		key := func(w *watched) int { // unread prompt matters among boosted new ones
+			if w.small && w.state == StateWaiting {
+				return w.Unread
+			}
+			return 0
+		}
+		return cmp.Or(
+			first(c.starving(x), c.starving(y)),
+			y.class()-x.class(),
+			first(x.state == StateParked, y.state == StateParked),
+			first(x.small && x.state == StateWaiting, y.small && y.state == StateWaiting),
+			key(x)-key(y),
+			x.seq-y.seq)
+	})
+	return all[0]
+}
+
+// first orders what holds before what does not.
+func first(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+// afterBucket: invariant 22, with what is predicted and not yet settled counted
+// as it was predicted.
+func (c *checker) afterBucket() error {
+	n := c.m.counters
+	limit := time.Duration(float64(c.now)*c.cfg.Overhead) + c.cfg.Depth + n.Overrun + time.Duration(n.Settled+1)
+	if n.Charged > limit {
+		return c.fail("22", "immediate stops cost %v in %v, the bucket allows %v", n.Charged, c.now, limit)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package sched
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// engines are the capabilities that change what a policy may do.
+func engines() map[string]Engine {
+	return map[string]Engine{
+		"stop":      {CacheMiB: 8192},
+		"nocache":   {},
+		"resume":    {CacheMiB: 8192, ResumePrefill: true, PrefillChunk: worldChunk},
+		"sequences": {CacheMiB: 8192, ResumePrefill: true, PrefillChunk: worldChunk, Sequences: 3},
+	}
+}
+
+func policies() []string { return []string{FIFO, Quantum, Budget} }
+
+func testConfig(policy string) Config {
+	c := DefaultConfig()
+	c.Policy = policy
+	c.Queue = 20
+	c.Silence = 60 * time.Second
+	return c
+}
+
+// TestRandomWorlds: every invariant after every Step, under random requests,
+// clients and engines, with and without faults.
+func TestRandomWorlds(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for _, policy := range policies() {
+		for name, e := range engines() {
+			for seed := range seeds {
+				for _, chaos := range []bool{false, true} {
+					cfg := testConfig(policy)
+					cfg.Replay = seed%3 == 0
+					if seed%5 == 1 {
+						cfg.ForceParkEvery = 40
+					}
+					w := newWorld(seed, cfg, e, 40, chaos)
+					if err := w.run(); err != nil {
+						t.Fatalf("%s on %s, seed %d, chaos %v: %v\n%s", policy, name, seed, chaos, err, tail(w.trace.String()))
+					}
+				}
+			}
+		}
+	}
+}
+
+func tail(s string) string {
+	if len(s) > 6000 {
+		s = s[len(s)-6000:]
+	}
+	return fmt.Sprintf("…%s", s)
+}
