@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"results/stats":        {"results"},
 	"results/report":       {"results", "results/stats", "audit"},
 	"audit":                {"results", "results/stats", "workloads", "sched"},
+	"audit/audittest":      {"results", "workloads"}, // test support: fabricated run directories
 	"cmd/interlude":        {"*"},
 	"cmd/interlude-llama":  {"engine", "engine/llama"},
 }
@@ -59,7 +60,7 @@ var confined = map[string][]string{
 	"github.com/spf13/cobra":   {"cmd/interlude", "cmd/interlude-llama"},
 	"github.com/hybridgroup/":  {"engine/llama"},
 	"github.com/ebitengine/":   {"engine/llama"},
-	"github.com/jupiterrider/": {"engine/llama"},
+	"github.com/jupiterrider/": {"cmd/interlude-llama"},
 }
 
 type source struct {
