@@ -110,11 +110,11 @@ func (f *facts) value(kind string) string {
 // fillerWords are common words that start no directive and are no value.
 func fillerWords() []string {
 	return strings.Fields(`the of and to in is it that for was on are as with they at be this have from or by but what all
-were we when your can said there use an each which she do how their if will up other about out many then them these so some her
+were we when your can there use an each which she do how their if will up other about out many then them these so some her
 would make like him into time has look two more go see way could people my than first been who its now find long down day did get
-come made may part over new take only little work know place year live me back give most very after thing our just name good
-great where help through much before line right too mean old any same tell boy follow came want show also around form three small
-set put end does another well large must big even such because turn here why ask went men read need land different home us move
-try kind hand picture again change off play air away animal house point page letter mother answer found study still learn should
+come may part over new take only little work know place year live me back give most very after thing our just name good
+great where help through much before line right too mean old any same tell follow want show also around form three small
+set put end does another large must big even such because turn here why ask read need land different home us move
+try kind hand picture again change off play air away animal house point page letter mother answer study still learn should
 world`)
 }

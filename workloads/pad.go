@@ -29,36 +29,45 @@ func (p *padder) filler(n int) string {
 	return p.text.String()[:p.ends[n-1]]
 }
 
-// pad finds the filler with which build's text counts exactly want tokens.
-// A word is one token almost everywhere, so that the second guess is right; other
-// tokenizers converge in a few, and the tails try the last step in other ways.
+// pad finds the filler with which build's text counts exactly want tokens: by
+// interpolation between a length that is too short and one that is too long, then
+// by other last words. A word of the built-in vocabulary is one token, so that the
+// second guess is right.
 func pad(r *rand.Rand, want int, build func(filler string) string, count func(text string) int) (string, error) {
 	p := newPadder(r)
-	n, best := 0, 0
-	for range 24 {
-		text := build(p.filler(n))
-		got := count(text)
-		if got == want {
-			return text, nil
-		}
-		if n == 0 && got > want {
-			return "", fmt.Errorf("the text needs %d tokens without any filler, %d are asked for: ask for more, or plant fewer facts", got, want)
-		}
-		if got < want {
-			best = max(best, n)
-		}
-		step := want - got
-		if step < 0 && n+step < best {
-			step = min(-1, (best-n)/2) // close in from above, not below what is known to be too short
-		}
-		n = max(0, n+step)
+	try := func(filler string) (string, int) {
+		text := build(filler)
+		return text, count(text)
 	}
-	for _, tail := range []string{" a", " I", ".", " .", " ,", " ..", " a a", " o k", " x y z", " zyx", " qvx jkq"} {
-		for back := range 4 {
-			if text := build(p.filler(max(0, best-back)) + tail); count(text) == want {
+	text, got := try("")
+	if got > want {
+		return "", fmt.Errorf("the text needs %d tokens without any filler, %d are asked for: ask for more, or plant fewer facts", got, want)
+	}
+	low, lowCount, high := 0, got, want-got+1 // words; low is too short, high too long or unknown
+	for n := want - got; got != want; {
+		if text, got = try(p.filler(n)); got < want {
+			low, lowCount = n, got
+			high = max(high, n+want-got+1)
+		} else {
+			high = n
+		}
+		if high-low <= 1 {
+			break
+		}
+		n = min(low+max(1, (want-lowCount)*9/10), high-1)
+		if got < want {
+			n = min(low+want-lowCount, high-1)
+		}
+	}
+	if got == want {
+		return text, nil
+	}
+	for back := range min(8, low+1) {
+		for _, tail := range p.words {
+			if text, got = try(p.filler(low-back) + " " + tail); got == want {
 				return text, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("no filler found that makes exactly %d tokens: ask for another length", want)
+	return "", fmt.Errorf("no filler found that makes exactly %d tokens (%d words are too few, %d too many): ask for another length", want, low, high)
 }
