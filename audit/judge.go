@@ -73,6 +73,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 	e.checkServerLedger()
 	e.checkReuse()
 	e.checkJournal()
+	e.checkFalls()
 	return &e.Report, nil
 }
 

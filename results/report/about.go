@@ -1,0 +1,217 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"interlude/results"
+)
+
+// whatWasRun names everything that decides what was measured.
+func (s *source) whatWasRun(p *page) {
+	p.heading(2, "What was run")
+	r := s.run
+	rows := [][]string{
+		{"run", mark(code(r.ID)) + ", " + r.Kind + ", " + r.Status},
+		{"command", mark(code(strings.Join(r.Command, " ")))},
+		{"started, ended", r.Started + ", " + orDash(r.Ended)},
+		{"revision", orDash(r.Revision) + dirty(r.Dirty)},
+		{"toolchain", r.Toolchain},
+		{"workload", s.plan.Name + ", seed " + fmt.Sprint(s.plan.Seed) + ", tokens counted by " + s.plan.Counter},
+		{"plan", mark(code(r.PlanHash))},
+		{"target, engine, policy", s.plan.Target + ", " + s.plan.Engine + ", " + s.plan.Policy},
+		{"engine says", s.engineInfo()},
+		{"host", fmt.Sprintf("%s/%s, %s, %d cores, %.0f GiB%s", r.Host.OS, r.Host.Arch, orDash(r.Host.CPU), r.Host.Cores, float64(r.Host.Memory)/(1<<30), gpu(r.Host))},
+	}
+	if r.Emulated != "" {
+		rows = append(rows, []string{"timings from", fmt.Sprintf("emulated profile %s, ×%g", r.Emulated, r.Speed)})
+	}
+	for _, f := range r.Files {
+		rows = append(rows, []string{f.Role, fmt.Sprintf("%s, %d bytes, SHA-256 %s%s", f.Name, f.Bytes, f.SHA256, note(f.Note))})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		rows = append(rows, []string{"version: " + name, r.Versions[name]})
+	}
+	for i := range rows {
+		// A cell may start with a marked span and go on in plain text.
+		if rest, ok := strings.CutPrefix(rows[i][1], marker); ok {
+			rows[i][1] = mark(rest)
+		}
+	}
+	p.table(true, []string{"", ""}, rows)
+	if s.plan.Manifest.About != "" {
+		p.para("The workload: %s", escape(s.plan.Manifest.About))
+	}
+	s.config(p)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return dash
+	}
+	return s
+}
+
+func note(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ", " + s
+}
+
+func dirty(d bool) string {
+	if d {
+		return ", with uncommitted changes"
+	}
+	return ""
+}
+
+func gpu(h results.Host) string {
+	if h.GPU == "" {
+		return ", no GPU in use"
+	}
+	return ", " + h.GPU + " " + h.Driver
+}
+
+func (s *source) engineInfo() string {
+	for _, slot := range s.run.Slots {
+		if len(slot.Info) > 0 {
+			var parts []string
+			for _, k := range slices.Sorted(maps.Keys(slot.Info)) {
+				parts = append(parts, k+"="+slot.Info[k])
+			}
+			return strings.Join(parts, " ")
+		}
+	}
+	return dash
+}
+
+// config shows the resolved configuration of one server of each arm.
+func (s *source) config(p *page) {
+	seen := map[string]bool{}
+	for _, slot := range s.run.Slots {
+		if len(slot.Config) == 0 || seen[slot.Arm] {
+			continue
+		}
+		seen[slot.Arm] = true
+		p.para("Configuration of arm %s, resolved:", escape(slot.Arm))
+		p.fence("json", string(slot.Config))
+	}
+}
+
+// method tells how the numbers came about, for somebody who was not there.
+func (s *source) method(p *page) {
+	p.heading(2, "Method")
+	var order []string
+	aa := 0
+	for _, slot := range s.plan.Slots {
+		name := slot.Arm
+		if slot.AA {
+			name += " (A/A)"
+			aa++
+		}
+		order = append(order, name)
+	}
+	p.para("%d server starts in this order: %s. Two neighbours make a pair; the pair is the unit, never the request. Each slot has a fresh server on a free port, proved to be ours (the listener belongs to our own child, the flag is read back from it), a warm-up of prompts that occur nowhere else, and a canary. Both arms of a pair are asked the same questions; each pair is asked new ones.",
+		len(s.plan.Slots), escape(strings.Join(order, ", ")))
+	p.para("Probes are due at fixed moments whatever the server does, and are never sent later because an answer is late. Stamps are taken when bytes are read; decoding comes after. TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
+	p.para("Primary metric `%s`, margin ±%g %%; guards: %s. The effect is the mean of ln(on/off) over the pairs, its interval Student's t with a term for the order of the arms (plain paired t for 3 pairs). Rules and margins stood in `plan.json`, hashed before the first start.",
+		s.plan.Primary, 100*s.plan.Margin, escape(s.guards()))
+	if s.run.Calibrated != nil {
+		c := s.run.Calibrated
+		p.para("The client itself, against a stream with true send stamps before the first start: %d events over %d streams, delay p50 %.2f ms, p99 %.2f ms, max %.2f ms.",
+			c.Events, c.Streams, 1000*c.P50, 1000*c.P99, 1000*c.Max)
+	}
+}
+
+func (s *source) guards() string {
+	if len(s.plan.Guards) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(s.plan.Guards)) {
+		parts = append(parts, fmt.Sprintf("%s %g %%", k, 100*s.plan.Guards[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// notes keeps in what went wrong on the way: findings, deviations, disclosures,
+// earlier attempts.
+func (s *source) notes(p *page) {
+	p.heading(2, "Checks, deviations and disclosures")
+	passed := map[string]bool{}
+	for _, f := range s.findings {
+		if f.Status == "pass" {
+			passed[f.Check] = true
+		}
+	}
+	list := s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt, results.Note)
+	p.para("%d checks passed: %s.", len(passed), escape(strings.Join(slices.Sorted(maps.Keys(passed)), ", ")))
+	if len(list) == 0 {
+		p.para("No check failed, and nothing was disclosed.")
+	}
+	for _, f := range list {
+		p.item("**%s** (%s): %s", escape(f.Check), escape(f.Weight), escape(f.Text))
+		if f.Evidence != "" {
+			p.end()
+			p.fence("text", f.Evidence)
+		}
+		if f.Command != "" {
+			p.para("  See it: %s", code(f.Command))
+		}
+	}
+	p.end()
+	s.attempts(p)
+}
+
+// attempts prints every start at this manifest and target, aborted and invalid
+// ones too.
+func (s *source) attempts(p *page) {
+	if len(s.data.Attempts) == 0 {
+		return
+	}
+	p.heading(3, "All attempts at this workload and target")
+	ends := map[string]results.Attempt{}
+	for _, a := range s.data.Attempts {
+		if a.Phase == results.EndPhase {
+			ends[a.Run] = a
+		}
+	}
+	var rows [][]string
+	for _, a := range s.data.Attempts {
+		if a.Phase != results.StartPhase {
+			continue
+		}
+		end := ends[a.Run]
+		what := orDash(end.Verdict)
+		if a.Run == s.run.ID {
+			what = "this run"
+		}
+		rows = append(rows, []string{fmt.Sprint(a.N), mark(code(a.Run)), a.Time, what, end.Why})
+	}
+	p.table(true, []string{"n", "run", "started", "ended as", "why"}, rows)
+}
+
+// reproduce ends the page: one command, the files, the end of the chain.
+func (s *source) reproduce(p *page) {
+	p.heading(2, "Reproduce, check, files")
+	p.fence("sh", "interlude ab --plan plan.json        # the same plan again, elsewhere\ninterlude audit .                    # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
+	p.para("Files: `plan.json` (what was to be done), `run.json` (what was run), `records.jsonl` (a line a request), `events.jsonl`, `samples.jsonl`, `attempts.jsonl`, `findings.json`, `judgements.json`, `summary.json` (this page for machines), `slots/` (logs of each server and engine where kept), `plots/`.")
+	if s.run.Chain != "" {
+		p.para("Each line of `records.jsonl` carries the hash of the line before it. %d records; the last one hashes to %s. An edited record breaks this chain.", s.run.Records, code(s.run.Chain))
+	}
+}
+
+func (s *source) example() string {
+	for i := range s.records {
+		if s.records[i].Class == "probe" {
+			return s.records[i].ID
+		}
+	}
+	if len(s.records) > 0 {
+		return s.records[0].ID
+	}
+	return "ID"
+}

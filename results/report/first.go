@@ -1,0 +1,309 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"interlude/results"
+	"interlude/results/stats"
+)
+
+// first writes the first screen: verdict, effect, n, noise, failures,
+// correctness, and the reference beside it.
+func (s *source) first(p *page) {
+	p.heading(1, s.headline())
+	s.banner(p)
+	p.para("%s", s.sentence())
+	for _, r := range s.summary.Reasons {
+		p.item("%s", escape(r))
+	}
+	if len(s.summary.Reasons) > 0 {
+		p.end()
+	}
+	if s.invalid() {
+		p.para("**Valid: no.** The numbers of this run are withheld here; they stand in the appendix with the reason.")
+	} else {
+		s.effects(p)
+	}
+	s.correctness(p)
+}
+
+func (s *source) headline() string {
+	parts := []string{s.verdict() + ": " + escape(s.plan.Name)}
+	if s.run.Emulated != "" {
+		parts = append(parts, "emulated engine, profile "+escape(s.run.Emulated))
+	} else if b := s.backend(); b != "" {
+		parts = append(parts, "engine on "+escape(b))
+	}
+	if s.run.Speed != 1 && s.run.Speed != 0 {
+		parts = append(parts, fmt.Sprintf("×%g", s.run.Speed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// verdict adds the margin to NO DIFFERENCE.
+func (s *source) verdict() string {
+	if s.summary.Verdict == results.VerdictNoDifference {
+		return fmt.Sprintf("%s WITHIN ±%g %%", s.summary.Verdict, 100*s.plan.Margin)
+	}
+	return s.summary.Verdict
+}
+
+// backend is what computed, from the first engine that said so.
+func (s *source) backend() string {
+	for _, slot := range s.run.Slots {
+		if b := slot.Info["backend"]; b != "" {
+			return strings.TrimSpace(b + " " + slot.Info["model"])
+		}
+	}
+	return ""
+}
+
+// banner warns before any number is read.
+func (s *source) banner(p *page) {
+	if s.run.Emulated != "" {
+		text := "> **The engine is emulated.** A process that speaks the native engine's protocol answered with timings of the profile " +
+			code(s.run.Emulated) + ", not of hardware. The server, the scheduler, the client and all processes are real."
+		if s.run.Speed != 1 {
+			text += fmt.Sprintf(" **All engine times, due times and scheduler durations were divided by %g**; every number below is as measured, not scaled back.", s.run.Speed)
+		}
+		p.para("%s", text)
+	}
+	if s.run.Status != "complete" {
+		p.para("> **The run is not complete** (%s): %s", escape(s.run.Status), escape(s.run.Why))
+	}
+}
+
+// sentence says in words what was found.
+func (s *source) sentence() string {
+	off, on := s.arm(results.Off), s.arm(results.On)
+	d := s.summary.Deltas["ttft_short"]
+	switch {
+	case s.invalid():
+		return "What this run measured cannot be believed:"
+	case s.plan.Primary == "ttft_short" && off.TTFTShort != nil && on.TTFTShort != nil && off.TTFTShort.Median != nil && on.TTFTShort.Median != nil:
+		return fmt.Sprintf("A short request that arrives while the engine writes a long answer got its first token after **%s** with `solo_priority` off and after **%s** with it on (medians; %s; n = %d pairs).",
+			optSecs(off.TTFTShort.Median), optSecs(on.TTFTShort.Median), interval(d), d.N)
+	case s.plan.Primary == "block_s":
+		return fmt.Sprintf("The workload took **%s** with `solo_priority` off and **%s** with it on (%s; n = %d pairs).",
+			optSecs(off.Block), optSecs(on.Block), interval(s.summary.Deltas["block_s"]), s.summary.Deltas["block_s"].N)
+	}
+	return "**No data:** no pair has a value of the primary metric in both arms."
+}
+
+// interval writes a delta as a ratio with its 95 % interval.
+func interval(d results.Delta) string {
+	switch {
+	case d.Ratio == nil:
+		return "no ratio"
+	case d.Low == nil || d.High == nil:
+		return change(*d.Ratio) + ", no interval"
+	}
+	return fmt.Sprintf("%s, 95 %% interval %s to %s", change(*d.Ratio), change(*d.Low), change(*d.High))
+}
+
+// effects is the table of the headline numbers.
+func (s *source) effects(p *page) {
+	head := []string{"", "off", "on", "on against off (95 % interval)", "n pairs", "sign-flip p"}
+	refs := reference()
+	if s.comparable() {
+		for _, r := range refs {
+			head = append(head, fmt.Sprintf("%s (n = %d)", r.name, r.pairs))
+		}
+	}
+	off, on := s.arm(results.Off), s.arm(results.On)
+	var rows [][]string
+	add := func(name, a, b string, key string, ref func(published) string) {
+		d, known := s.summary.Deltas[key]
+		row := []string{name, a, b, dash, dash, dash}
+		if known {
+			row[3], row[4] = interval(d), fmt.Sprint(d.N)
+			if d.PSignFlip != nil {
+				row[5] = fmt.Sprintf("%.3g", *d.PSignFlip)
+			}
+		}
+		if s.comparable() {
+			for _, r := range refs {
+				row = append(row, ref(r))
+			}
+		}
+		rows = append(rows, row)
+	}
+	none := func(published) string { return dash }
+	tokS := func(v float64) string { return fmt.Sprintf("%.2f", v) }
+	add("short TTFT, median", distText(off.TTFTShort), distText(on.TTFTShort), "ttft_short", func(r published) string { return both(r.ttft, secs) })
+	add("output tok/s of the pair", optNumber(off.OutputTokS, 2), optNumber(on.OutputTokS, 2), "output_tok_s", func(r published) string { return both(r.tokS, tokS) + " ¹" })
+	add("total tok/s (prompt too)", optNumber(off.TotalTokS, 2), optNumber(on.TotalTokS, 2), "", none)
+	add("pair, sent to last token", optSecs(off.Block), optSecs(on.Block), "block_s", func(r published) string { return both(r.block, secs) })
+	add("long answer, end to end", distText(off.LongE2E), distText(on.LongE2E), "", none)
+	add("longest pause of a stream", optSecs(off.LongestPause), optSecs(on.LongestPause), "", none)
+	add("parks (witness)", optInt(off.Parks), optInt(on.Parks), "", none)
+	add("switch cost", optSecs(off.Switch), optSecs(on.Switch), "", none)
+	p.table(false, head, rows)
+	if s.comparable() {
+		p.para("¹ The reference calls this “aggregate”. Its two deltas are one measurement: 113.041 tok/s × 27.362 s = 108.803 tok/s × 28.428 s = 3,093 tokens, " +
+			"which may include prompt tokens, so the second is derived from the first. The reference ran on Windows 11 with an RTX 3090 and the native engine.")
+	}
+	if s.comparable() && s.run.Emulated != "" {
+		p.para("The reference lost 1.07 s a preemption, more than the emulated profile explains (its parameter `resume_rewarm` is 0 unless the argv below says otherwise). Do not read our throughput cost as an improvement on its −3.75 %%.")
+	}
+	p.para("%s", s.noise())
+}
+
+// distText is a median with its n.
+func distText(d *results.Dist) string {
+	if d == nil {
+		return dash
+	}
+	if d.Median == nil {
+		return fmt.Sprintf("%s (n = %d)", dash, d.N)
+	}
+	return fmt.Sprintf("%s (n = %d)", secs(*d.Median), d.N)
+}
+
+func optInt(v *int) string {
+	if v == nil {
+		return dash
+	}
+	return fmt.Sprint(*v)
+}
+
+// noise says how much one arm differs from itself, and what the client adds.
+func (s *source) noise() string {
+	var text string
+	if half, n, ok := s.noiseBand(); ok {
+		text = fmt.Sprintf("A/A: %d off/off pairs differ by ±%.2f %% (half-width for n = %d); a difference within it counts as noise.", n, 100*math.Expm1(half), s.summary.Pairs)
+	} else {
+		text = "A/A band: absent, since no off/off pairs were run (`--aa N` adds them); the spread between equal servers is not known, which is not the same as zero."
+	}
+	if d := s.summary.Delay; d != nil {
+		text += fmt.Sprintf(" The client's own delay is %.2f ms at p99, measured before the first start.", 1000*d.P99)
+	}
+	if s.summary.Pairs > 0 && s.summary.Pairs < 6 {
+		text += fmt.Sprintf(" With n = %d pairs only a t interval exists: nothing here is called significant.", s.summary.Pairs)
+	}
+	return text
+}
+
+// noiseBand is the half-width (log) that the A/A pairs give to the primary metric.
+func (s *source) noiseBand() (half float64, pairs int, ok bool) {
+	medians := map[int][]float64{} // by pair, in slot order
+	for _, slot := range s.run.Slots {
+		if !slot.AA || !slot.Complete {
+			continue
+		}
+		if v := s.slotMetric(slot.Slot); v > 0 {
+			medians[slot.Pair] = append(medians[slot.Pair], v)
+		}
+	}
+	var d []float64
+	for _, m := range medians {
+		if len(m) == 2 {
+			d = append(d, math.Log(m[1]/m[0]))
+		}
+	}
+	half, ok = stats.Noise(d, s.summary.Pairs)
+	return half, len(d), ok
+}
+
+// slotMetric is the primary metric of one slot; 0 where it has none.
+func (s *source) slotMetric(slot int) float64 {
+	var ttft []float64
+	var sent, last results.Stamp
+	for i := range s.records {
+		r := &s.records[i]
+		if r.Slot != slot || r.Class != "probe" && r.Class != "long" {
+			continue
+		}
+		if r.Class == "probe" {
+			v, ok := r.TTFT()
+			if !ok {
+				v = math.Inf(1)
+			}
+			ttft = append(ttft, v)
+		}
+		if r.Class == "long" && (sent == 0 || r.Sent < sent) {
+			sent = r.Sent
+		}
+		last = max(last, r.LastToken)
+	}
+	if s.plan.Primary == "ttft_short" {
+		if v := nearestRank(ttft, 0.5); !math.IsInf(v, 0) && !math.IsNaN(v) {
+			return v
+		}
+		return 0
+	}
+	return results.Seconds(sent, last)
+}
+
+// correctness is the second table of the first screen.
+func (s *source) correctness(p *page) {
+	arms := s.arms()
+	head := append([]string{"correctness and failures"}, arms...)
+	row := func(name string, f func(*results.Arm) string) []string {
+		r := []string{name}
+		for _, arm := range arms {
+			r = append(r, f(s.arm(arm)))
+		}
+		return r
+	}
+	rows := [][]string{
+		row("requests completed of planned", func(a *results.Arm) string { return fmt.Sprintf("%d of %d", a.Requests.Completed, a.Requests.Planned) }),
+		row("failed (all other ends but planned cancels)", func(a *results.Arm) string { return failures(a.Requests) }),
+		row("audits exact", func(a *results.Arm) string {
+			if a.Audits == nil {
+				return dash
+			}
+			return fmt.Sprintf("%d of %d", a.Audits.Exact, a.Audits.Total)
+		}),
+		row("strict JSON", func(a *results.Arm) string {
+			if a.StrictJSON == nil {
+				return dash
+			}
+			return fmt.Sprintf("%d of %d", a.StrictJSON.Passed, a.StrictJSON.Total)
+		}),
+		row("short answers right", func(a *results.Arm) string {
+			if a.ShortAnswers == nil {
+				return dash
+			}
+			return fmt.Sprintf("%d of %d", a.ShortAnswers.Right, a.ShortAnswers.Total)
+		}),
+		row("tool round trips right", func(a *results.Arm) string { return optInt(a.RoundTrips) }),
+		row("lost prefix tokens", func(a *results.Arm) string { return optInt(a.LostPrefix) }),
+		row("tokens read again", func(a *results.Arm) string { return optInt(a.Reread) }),
+	}
+	p.table(false, head, rows)
+	if e := s.summary.Identical; e != nil {
+		p.para("Long answers byte-equal between the arms: **%d of %d**.", e.Equal, e.Total)
+	}
+	s.gravest(p)
+}
+
+// failures counts unplanned ends; no failure in N trials still has an upper bound.
+func failures(r results.Requests) string {
+	n := r.Refused + r.Truncated + r.StreamError + r.TransportError + r.Timeout + r.CutOff + r.NotSent
+	trials := r.Planned - r.Cancelled
+	if n == 0 && trials > 0 {
+		return fmt.Sprintf("0 of %d (95 %% bound %.2g %%)", trials, 100*stats.ZeroBound(trials))
+	}
+	return fmt.Sprintf("%d of %d", n, trials)
+}
+
+// gravest lists what the audit holds against the run, right on the first screen.
+func (s *source) gravest(p *page) {
+	list := s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt)
+	if len(list) == 0 {
+		p.para("The audit holds nothing against the run; what it disclosed and what it could not check stands below.")
+		return
+	}
+	p.para("**The audit holds against the run:**")
+	for i, f := range list {
+		if i == 8 {
+			p.item("and %d more, below", len(list)-i)
+			break
+		}
+		p.item("**%s** (%s): %s", escape(f.Check), escape(f.Weight), escape(f.Text))
+	}
+	p.end()
+}

@@ -1,0 +1,92 @@
+package report
+
+import "strings"
+
+// limit is one entry of the catalogue: a sentence and when it applies.
+type limit struct {
+	text    string
+	applies bool
+}
+
+// notRun names what a reader might take for tested and is not.
+func (s *source) notRun(p *page) {
+	p.heading(2, "Not run")
+	real := s.run.Emulated == ""
+	backend := s.backend()
+	api := map[string]bool{}
+	stream := map[bool]bool{}
+	for i := range s.records {
+		api[s.records[i].API], stream[s.records[i].Stream] = true, true
+	}
+	for _, f := range s.findings {
+		if f.Status == "not_run" {
+			p.item("Check %s: %s", code(f.Check), escape(f.Text))
+		}
+	}
+	for _, l := range []limit{
+		{"A real model on real hardware: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", !real},
+		{"Any backend but " + orDash(backend) + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", real && backend != ""},
+		{"CUDA, Vulkan, Metal and CPU backends.", !real},
+		{"Operating systems other than " + s.run.Host.OS + "/" + s.run.Host.Arch + ".", true},
+		{"The Chat Completions API.", !api["chat"]},
+		{"The Responses API.", !api["responses"]},
+		{"Non-streaming requests.", !stream[false]},
+		{"Images, multimodal prompts.", true},
+		{"An hour under load (`interlude soak`).", s.run.Kind != "soak"},
+		{"Ending the engine on purpose (`interlude inject`).", s.run.Kind != "inject"},
+		{"Disconnects, restart and rollback (`interlude lifecycle`).", s.run.Kind != "lifecycle"},
+		{"A control arm of the unpatched upstream server.", !s.hasControl()},
+		{"Off/off pairs (`--aa N`).", s.run.Kind == "ab" && !s.hasAA()},
+		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
+	} {
+		if l.applies {
+			p.item("%s", l.text)
+		}
+	}
+	p.end()
+}
+
+// limits says what the numbers cannot carry even where everything passed.
+func (s *source) limits(p *page) {
+	p.heading(2, "Limits")
+	spec := false
+	for _, a := range s.summary.Arms {
+		spec = spec || a != nil && a.Drafts != nil && a.Drafts.Offered > 0
+	}
+	short := s.summary.Pairs > 0 && s.summary.Pairs < 6
+	for _, l := range []limit{
+		{"Scheduling is cooperative: a request waits at least for the engine's present step, and for any read that would be lost if stopped. It is no hard real-time guarantee.", true},
+		{"Manifests, facts and tool receipts are synthetic and deterministic; no tool was executed. This is no evidence about unrestricted autonomous work or about a model's truthfulness.", true},
+		{"History summaries are written by the manifest, not by the model.", s.run.Kind == "soak"},
+		{"One host, one server, one client process on the same machine.", true},
+		{"Every duration was divided by " + trimFloat(s.run.Speed) + ": fixed costs of the operating system weigh that much more than they would at ×1.", s.run.Speed > 1},
+		{"Timings of the emulated profile are fits to published measurements of one machine; park and restore costs are partly estimates. STOP latency inside a read is derived from the engine's source, not measured.", s.run.Emulated != ""},
+		{"No speculative decoding took place, so its interplay with parks is not covered.", !spec},
+		{"With " + trimFloat(float64(s.summary.Pairs)) + " pairs the order of the slots cannot be separated from the effect, and no rank test can reach 5 %.", short},
+		{"Byte-equal text between separate runs is claimed for this engine only; a GPU engine need not give it.", s.run.Emulated != ""},
+		{"Read slices rest on the engine's source and were not yet seen on hardware.", strings.Contains(s.plan.Policy, "budget")},
+	} {
+		if l.applies {
+			p.item("%s", l.text)
+		}
+	}
+	p.end()
+}
+
+func (s *source) hasControl() bool {
+	for _, slot := range s.plan.Slots {
+		if slot.Arm != "off" && slot.Arm != "on" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *source) hasAA() bool {
+	for _, slot := range s.plan.Slots {
+		if slot.AA {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"interlude/results"
+)
+
+// Colours that stay apart in print and for the colour-blind.
+func armColour(arm string) color.Color {
+	switch arm {
+	case results.Off:
+		return color.RGBA{0xd9, 0x5f, 0x02, 0xff}
+	case results.On:
+		return color.RGBA{0x1b, 0x7e, 0x9e, 0xff}
+	}
+	return color.RGBA{0x66, 0x66, 0x66, 0xff}
+}
+
+func grey(v uint8) color.Color { return color.RGBA{v, v, v, 0xff} }
+
+// newPlot is an empty plot in a sans-serif face.
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	for _, s := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		s.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size = 13
+	p.Title.Padding = 8
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = 11, 11
+	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 10, 10
+	p.Legend.TextStyle.Font.Size = 10
+	return p
+}
+
+// svg draws p; the same plot gives the same bytes.
+func svg(p *plot.Plot, width, height font.Length) ([]byte, error) {
+	c := vgsvg.New(width, height)
+	p.Draw(draw.New(c))
+	var b bytes.Buffer
+	if _, err := c.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("draw %q: %w", p.Title.Text, err)
+	}
+	return b.Bytes(), nil
+}
+
+// secondsTicks marks a logarithmic axis of seconds at 1, 2 and 5 of each decade.
+func secondsTicks(lo, hi float64) []plot.Tick {
+	var ticks []plot.Tick
+	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
+				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%g s", v)})
+			}
+		}
+	}
+	return ticks
+}
+
+// logSeconds makes the y axis logarithmic over the values, with room around.
+func logSeconds(p *plot.Plot, values []float64) {
+	lo, hi := math.Inf(1), 0.0
+	for _, v := range values {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	p.Y.Scale = plot.LogScale{}
+	p.Y.Min, p.Y.Max = lo/1.6, hi*1.6
+	p.Y.Tick.Marker = plot.ConstantTicks(secondsTicks(p.Y.Min, p.Y.Max))
+	grid := plotter.NewGrid()
+	grid.Vertical.Width = 0
+	grid.Horizontal.Color = grey(0xe4)
+	p.Add(grid)
+}
+
+// dot is one probe of one arm.
+type dot struct {
+	arm  string
+	ttft float64 // s
+}
+
+// ttftPlot shows every probe's TTFT by arm, and each arm's median as a bar.
+func ttftPlot(title string, dots []dot) ([]byte, error) {
+	p := newPlot(title, "", "TTFT of short requests (log scale)")
+	var all []float64
+	byArm := map[string][]float64{}
+	for _, d := range dots {
+		all = append(all, d.ttft)
+		byArm[d.arm] = append(byArm[d.arm], d.ttft)
+	}
+	logSeconds(p, all)
+	arms := []string{results.Off, results.On}
+	var ticks []plot.Tick
+	for i, arm := range arms {
+		values := byArm[arm]
+		if len(values) == 0 {
+			continue
+		}
+		pts := make(plotter.XYs, len(values))
+		for k, v := range values {
+			pts[k] = plotter.XY{X: float64(i) + spread(k, len(values)), Y: v}
+		}
+		s, err := plotter.NewScatter(pts)
+		if err != nil {
+			return nil, err
+		}
+		s.GlyphStyle = draw.GlyphStyle{Color: armColour(arm), Radius: 3.2, Shape: draw.CircleGlyph{}}
+		med := nearestRank(values, 0.5)
+		bar, err := plotter.NewLine(plotter.XYs{{X: float64(i) - 0.3, Y: med}, {X: float64(i) + 0.3, Y: med}})
+		if err != nil {
+			return nil, err
+		}
+		bar.Width, bar.Color = 2, grey(0x22)
+		p.Add(bar, s)
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: fmt.Sprintf("%s: median %s, n = %d", arm, secs(med), len(values))})
+	}
+	p.X.Min, p.X.Max = -0.6, float64(len(arms))-0.4
+	p.X.Tick.Marker = plot.ConstantTicks(ticks)
+	p.X.Tick.Length = 0
+	return svg(p, 16*vg.Centimeter, 10*vg.Centimeter)
+}
+
+// spread places point k of n beside others of its column, always at the same place.
+func spread(k, n int) float64 {
+	if n < 2 {
+		return 0
+	}
+	return 0.22 * (2*float64(k)/float64(n-1) - 1)
+}
+
+// pairLine is one pair: the primary metric in both arms.
+type pairLine struct {
+	pair    int
+	off, on float64
+}
+
+// pairPlot joins the two arms of each pair, so that one odd pair cannot hide in
+// an average.
+func pairPlot(title, unit string, pairs []pairLine) ([]byte, error) {
+	p := newPlot(title, "", unit+" (log scale)")
+	var all []float64
+	for _, l := range pairs {
+		all = append(all, l.off, l.on)
+	}
+	logSeconds(p, all)
+	for _, l := range pairs {
+		pts := plotter.XYs{{X: 0, Y: l.off}, {X: 1, Y: l.on}}
+		line, err := plotter.NewLine(pts)
+		if err != nil {
+			return nil, err
+		}
+		line.Color, line.Width = grey(0x88), 1.2
+		ends, err := plotter.NewScatter(pts)
+		if err != nil {
+			return nil, err
+		}
+		ends.GlyphStyleFunc = func(i int) draw.GlyphStyle {
+			return draw.GlyphStyle{Color: armColour([]string{results.Off, results.On}[i]), Radius: 3.4, Shape: draw.CircleGlyph{}}
+		}
+		p.Add(line, ends)
+	}
+	p.X.Min, p.X.Max = -0.4, 1.4
+	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "off"}, {Value: 1, Label: "on"}}
+	p.X.Tick.Length = 0
+	return svg(p, 12*vg.Centimeter, 10*vg.Centimeter)
+}
+
+// lane is one request of the timeline.
+type lane struct {
+	arm    string
+	name   string
+	sent   float64      // s since the first request of its arm was sent
+	end    float64      // last token
+	spans  [][2]float64 // in which its tokens flowed
+	output bool
+}
+
+// timelinePlot shows when each request waited (thin line) and when its tokens
+// flowed (bar), arm above arm on the same clock.
+func timelinePlot(title string, lanes []lane) ([]byte, error) {
+	p := newPlot(title, "seconds since the first request of the arm was sent", "")
+	grid := plotter.NewGrid()
+	grid.Horizontal.Width = 0
+	grid.Vertical.Color = grey(0xe4)
+	p.Add(grid)
+	var ticks []plot.Tick
+	latest := 0.0
+	for i, l := range lanes {
+		y := float64(len(lanes) - 1 - i)
+		ticks = append(ticks, plot.Tick{Value: y, Label: l.arm + " " + l.name})
+		latest = max(latest, l.end)
+		wait, err := plotter.NewLine(plotter.XYs{{X: l.sent, Y: y}, {X: l.end, Y: y}})
+		if err != nil {
+			return nil, err
+		}
+		wait.Color, wait.Width = grey(0xaa), 1.4
+		p.Add(wait)
+		for _, s := range l.spans {
+			bar, err := plotter.NewLine(plotter.XYs{{X: s[0], Y: y}, {X: s[1], Y: y}})
+			if err != nil {
+				return nil, err
+			}
+			bar.Color, bar.Width = armColour(l.arm), 9
+			p.Add(bar)
+		}
+	}
+	p.Y.Min, p.Y.Max = -0.7, float64(len(lanes))-0.3
+	p.X.Min, p.X.Max = 0, latest*1.02
+	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
+	p.Y.Tick.Length = 0
+	return svg(p, 22*vg.Centimeter, font.Length(float64(len(lanes))*0.62+3)*vg.Centimeter)
+}

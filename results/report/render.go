@@ -1,0 +1,144 @@
+package report
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+
+	"interlude/results"
+)
+
+// Render makes README.md and its plots from a judged run directory.
+func Render(fsys fs.FS) (Files, error) {
+	s, err := load(fsys)
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	if err := s.plots(files); err != nil {
+		return nil, err
+	}
+	var p page
+	s.first(&p)
+	s.pictures(&p, files)
+	s.whatWasRun(&p)
+	s.method(&p)
+	if !s.invalid() {
+		s.numbers(&p)
+	}
+	s.answers(&p)
+	s.notes(&p)
+	s.notRun(&p)
+	s.limits(&p)
+	s.reproduce(&p)
+	if s.invalid() {
+		p.heading(2, "Appendix: numbers of an invalid run")
+		p.para("They are kept so that nothing disappears. They support no claim, for the reasons at the top of this page.")
+		s.effects(&p)
+		s.numbers(&p)
+	}
+	files["README.md"] = []byte(p.String())
+	return files, nil
+}
+
+// numbers are the sections that a run's timings fill.
+func (s *source) numbers(p *page) {
+	s.classes(p)
+	s.waterfall(p)
+	s.whoPays(p)
+	s.parks(p)
+}
+
+// plots draws what the run has data for.
+func (s *source) plots(files Files) error {
+	var dots []dot
+	for _, arm := range []string{results.Off, results.On} {
+		s.each(arm, func(r *results.Record) {
+			if v, ok := r.TTFT(); ok && r.Class == "probe" && v > 0 {
+				dots = append(dots, dot{arm, v})
+			}
+		})
+	}
+	if len(dots) > 0 {
+		img, err := ttftPlot("Time to first token of short requests, by arm"+s.tag(), dots)
+		if err != nil {
+			return err
+		}
+		files["plots/ttft.svg"] = img
+	}
+	if pairs := s.pairLines(); len(pairs) > 0 {
+		unit := "short TTFT, median of the slot"
+		if s.plan.Primary != "ttft_short" {
+			unit = "pair, sent to last token"
+		}
+		img, err := pairPlot(fmt.Sprintf("Each of %d pairs%s", len(pairs), s.tag()), unit, pairs)
+		if err != nil {
+			return err
+		}
+		files["plots/pairs.svg"] = img
+	}
+	if pair, lanes := s.timeline(); len(lanes) > 0 {
+		img, err := timelinePlot(fmt.Sprintf("Who held the engine, pair %d (thin line: waiting; bar: tokens flow)%s", pair, s.tag()), lanes)
+		if err != nil {
+			return err
+		}
+		files["plots/timeline.svg"] = img
+	}
+	return nil
+}
+
+// tag marks a plot that may travel without its page.
+func (s *source) tag() string {
+	switch {
+	case s.run.Emulated != "" && s.run.Speed != 1:
+		return fmt.Sprintf(" — emulated %s ×%g", s.run.Emulated, s.run.Speed)
+	case s.run.Emulated != "":
+		return " — emulated " + s.run.Emulated
+	}
+	return ""
+}
+
+// pairLines is the primary metric of each pair that has it in both arms.
+func (s *source) pairLines() []pairLine {
+	var list []pairLine
+	at := map[int]int{}
+	for _, slot := range s.run.Slots {
+		if slot.AA || slot.Pair == 0 || !slot.Complete {
+			continue
+		}
+		i, ok := at[slot.Pair]
+		if !ok {
+			i = len(list)
+			at[slot.Pair] = i
+			list = append(list, pairLine{pair: slot.Pair})
+		}
+		v := s.slotMetric(slot.Slot)
+		if slot.Arm == results.Off {
+			list[i].off = v
+		} else {
+			list[i].on = v
+		}
+	}
+	var whole []pairLine
+	for _, l := range list {
+		if l.off > 0 && l.on > 0 && !math.IsInf(l.off, 0) && !math.IsInf(l.on, 0) {
+			whole = append(whole, l)
+		}
+	}
+	return whole
+}
+
+// pictures shows the plots, each with what to look for.
+func (s *source) pictures(p *page, files Files) {
+	if files["plots/timeline.svg"] != nil {
+		p.para("![Timeline of one pair](plots/timeline.svg)")
+		p.para("One pair on one clock, from the client's own stamps. A thin line is a request that waits, a bar is one whose tokens flow. With the flag on, the gap in a long answer is its park: the engine was somebody else's.")
+	}
+	if files["plots/ttft.svg"] != nil {
+		p.para("![TTFT by arm](plots/ttft.svg)")
+	}
+	if files["plots/pairs.svg"] != nil {
+		p.para("![Pair plot](plots/pairs.svg)")
+		p.para("Each grey line is one pair: the same questions, first token to last, in both arms. One odd pair cannot hide in an average here.")
+	}
+}

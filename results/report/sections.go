@@ -1,0 +1,268 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"interlude/results"
+)
+
+// classes is one table a class of requests, arm beside arm.
+func (s *source) classes(p *page) {
+	p.heading(2, "Times by class of request")
+	p.para("TTFT runs from the moment a request was due to its first output; a request that did not complete counts as infinite, and a percentile that falls on one is `%s`. E2E runs to the last token. Percentiles are nearest rank.", dash)
+	var rows [][]string
+	for _, class := range s.classNames() {
+		for _, arm := range s.arms() {
+			var ttft, e2e []float64
+			n := 0
+			s.each(arm, func(r *results.Record) {
+				if r.Class != class || r.Planned != "" {
+					return
+				}
+				n++
+				ttft, e2e = append(ttft, orInf(r.TTFT())), append(e2e, orInf(r.E2E()))
+			})
+			if n == 0 {
+				continue
+			}
+			rows = append(rows, []string{class, arm, fmt.Sprint(n), secs(nearestRank(ttft, 0.5)), secs(nearestRank(ttft, 0.95)), secs(nearestRank(ttft, 1)),
+				secs(nearestRank(e2e, 0.5)), secs(nearestRank(e2e, 0.95)), secs(nearestRank(e2e, 1))})
+		}
+	}
+	p.table(false, []string{"class", "arm", "n", "TTFT median", "p95", "max", "E2E median", "p95", "max"}, rows)
+}
+
+func orInf(v float64, ok bool) float64 {
+	if !ok {
+		return math.Inf(1)
+	}
+	return v
+}
+
+// classNames lists the classes that occur, probes and long answers first.
+func (s *source) classNames() []string {
+	seen := map[string]bool{}
+	for i := range s.records {
+		seen[s.records[i].Class] = true
+	}
+	var list []string
+	for _, c := range []string{"probe", "long", "tool", "audit"} {
+		if seen[c] {
+			list = append(list, c)
+			delete(seen, c)
+		}
+	}
+	return append(list, slices.Sorted(maps.Keys(seen))...)
+}
+
+// whoPays compares each request with its partner: being overtaken costs at least
+// the overtaker.
+func (s *source) whoPays(p *page) {
+	type cost struct {
+		pair          int
+		id, class     string
+		off, on, more float64 // s
+	}
+	partner := map[string]*results.Record{}
+	s.each(results.Off, func(r *results.Record) { partner[fmt.Sprintf("%d/%s", r.Pair, r.Request)] = r })
+	var all []cost
+	slower := map[string][2]int{} // class: slower by > 5 %, compared
+	s.each(results.On, func(b *results.Record) {
+		a := partner[fmt.Sprintf("%d/%s", b.Pair, b.Request)]
+		if a == nil {
+			return
+		}
+		va, okA := a.E2E()
+		vb, okB := b.E2E()
+		if !okA || !okB || va <= 0 {
+			return
+		}
+		all = append(all, cost{b.Pair, b.Request, b.Class, va, vb, vb - va})
+		c := slower[b.Class]
+		if vb > 1.05*va {
+			c[0]++
+		}
+		c[1]++
+		slower[b.Class] = c
+	})
+	if len(all) == 0 {
+		return
+	}
+	p.heading(2, "Who pays")
+	var rows [][]string
+	for _, class := range s.classNames() {
+		if c := slower[class]; c[1] > 0 {
+			rows = append(rows, []string{class, fmt.Sprintf("%d of %d", c[0], c[1]), fmt.Sprintf("%.0f %%", 100*float64(c[0])/float64(c[1]))})
+		}
+	}
+	p.para("Share of requests that took more than 5 %% longer, end to end, than their partner with the flag off:")
+	p.table(false, []string{"class", "slower by > 5 %", "share"}, rows)
+	slices.SortStableFunc(all, func(a, b cost) int {
+		switch {
+		case a.more > b.more:
+			return -1
+		case a.more < b.more:
+			return 1
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	rows = nil
+	for _, c := range all[:min(10, len(all))] {
+		rows = append(rows, []string{fmt.Sprintf("pair %d, %s", c.pair, c.id), c.class, secs(c.off), secs(c.on), fmt.Sprintf("%+.3f s", c.more)})
+	}
+	p.para("The ten that lost most (negative: even these were faster):")
+	p.table(false, []string{"request", "class", "E2E off", "E2E on", "more"}, rows)
+	p.para("Longest pause of a stream: %s with the flag off, %s with it on.", optSecs(s.arm(results.Off).LongestPause), optSecs(s.arm(results.On).LongestPause))
+}
+
+// parks says where streams were interrupted and what it cost.
+func (s *source) parks(p *page) {
+	on := s.arm(results.On)
+	p.heading(2, "Parks and switch costs")
+	var rows [][]string
+	for _, arm := range s.arms() {
+		a := s.arm(arm)
+		rows = append(rows, []string{arm, optInt(a.Parks), optSecs(a.Switch), perPark(a), optInt(a.LostPrefix), optInt(a.Reread), drafts(a)})
+	}
+	p.table(false, []string{"arm", "parks", "switch cost", "a park", "lost prefix tokens", "tokens read again", "drafts accepted of offered"}, rows)
+	if on.Parks == nil || *on.Parks == 0 {
+		return
+	}
+	where := map[string]int{}
+	places := 0
+	s.each(results.On, func(r *results.Record) {
+		for _, place := range parkPlaces(r) {
+			where[place]++
+			places++
+		}
+	})
+	rows = nil
+	for _, name := range slices.Sorted(maps.Keys(where)) {
+		rows = append(rows, []string{name, fmt.Sprint(where[name])})
+	}
+	if places > 0 {
+		p.para("Where parks fell, from what the client had received when the server said `: parked` (%d parks seen in the streams of arm on):", places)
+		p.table(false, []string{"place", "parks"}, rows)
+	}
+}
+
+func perPark(a *results.Arm) string {
+	if a.Parks == nil || a.Switch == nil || *a.Parks == 0 {
+		return dash
+	}
+	return secs(*a.Switch / float64(*a.Parks))
+}
+
+func drafts(a *results.Arm) string {
+	if a.Drafts == nil || a.Drafts.Offered == 0 {
+		return dash
+	}
+	return fmt.Sprintf("%d of %d (%.1f %%)", a.Drafts.Accepted, a.Drafts.Offered, 100*float64(a.Drafts.Accepted)/float64(a.Drafts.Offered))
+}
+
+// parkPlaces names the place of each park of a stream.
+func parkPlaces(r *results.Record) []string {
+	var places []string
+	for _, seen := range r.States {
+		if seen.Text != "parked" {
+			continue
+		}
+		switch {
+		case r.FirstToken == 0 || seen.At < r.FirstToken:
+			places = append(places, "before the first token (a read)")
+		case r.FirstTool > 0 && seen.At >= r.FirstTool:
+			places = append(places, "inside tool arguments")
+		case r.FirstContent > 0 && seen.At >= r.FirstContent:
+			places = append(places, "text")
+		default:
+			places = append(places, "reasoning")
+		}
+	}
+	return places
+}
+
+// answers are the correctness tables and every failure with its raw excerpt.
+func (s *source) answers(p *page) {
+	p.heading(2, "Answers")
+	type tally struct{ right, judged, strict, strictOf, fields, fieldsOf int }
+	tallies := map[string]*tally{}
+	var wrong []*results.Record
+	for i := range s.records {
+		r := &s.records[i]
+		j, ok := s.judgements[r.ID]
+		if !ok || r.AA {
+			continue
+		}
+		key := r.Class + "\x00" + r.Arm
+		t := tallies[key]
+		if t == nil {
+			t = &tally{}
+			tallies[key] = t
+		}
+		t.judged++
+		if j.Right {
+			t.right++
+		} else {
+			wrong = append(wrong, r)
+		}
+		if j.Strict != nil {
+			t.strictOf++
+			if *j.Strict {
+				t.strict++
+			}
+		}
+		if j.Fields != nil && j.FieldsOf != nil {
+			t.fields += *j.Fields
+			t.fieldsOf += *j.FieldsOf
+		}
+	}
+	of := func(a, b int) string {
+		if b == 0 {
+			return dash
+		}
+		return fmt.Sprintf("%d of %d", a, b)
+	}
+	var rows [][]string
+	for _, class := range s.classNames() {
+		for _, arm := range s.arms() {
+			if t := tallies[class+"\x00"+arm]; t != nil {
+				rows = append(rows, []string{class, arm, of(t.right, t.judged), of(t.strict, t.strictOf), of(t.fields, t.fieldsOf)})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		p.para("No answer was judged.")
+		return
+	}
+	p.para("Right means everything the manifest promised of this answer: every byte of a rule text, every field and type of an audit, every argument of a tool call, the token counts, the finish reason. Speed plays no part here.")
+	p.table(false, []string{"class", "arm", "right", "strict JSON", "fields right"}, rows)
+	if len(wrong) == 0 {
+		p.para("No answer was wrong, in either arm.")
+		return
+	}
+	p.para("Every answer that was wrong, with what stands at the place:")
+	for i, r := range wrong {
+		if i == 20 {
+			p.para("… and %d more: `interlude audit` lists them all.", len(wrong)-i)
+			break
+		}
+		j := s.judgements[r.ID]
+		p.item("%s (%s, arm %s, pair %d): %s%s", code(r.ID), escape(r.Class), escape(r.Arm), r.Pair, escape(strings.Join(j.Faults, ", ")), recoverable(j))
+		if j.Excerpt != "" {
+			p.end()
+			p.fence("text", j.Excerpt)
+		}
+	}
+	p.end()
+}
+
+func recoverable(j results.Judgement) string {
+	if j.Strict != nil && !*j.Strict && j.Recoverable != nil && *j.Recoverable {
+		return " (the right values could be dug out; the strict contract is broken all the same)"
+	}
+	return ""
+}

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"slices"
+
+	"interlude/results"
+)
+
+// timeline chooses one pair, the one whose primary metric with the flag on is the
+// median, and lays out its requests of both arms.
+func (s *source) timeline() (pair int, lanes []lane) {
+	lines := s.pairLines()
+	if len(lines) == 0 {
+		return 0, nil
+	}
+	slices.SortStableFunc(lines, func(a, b pairLine) int {
+		switch {
+		case a.on < b.on:
+			return -1
+		case a.on > b.on:
+			return 1
+		}
+		return 0
+	})
+	pair = lines[(len(lines)-1)/2].pair
+	for _, arm := range []string{results.Off, results.On} {
+		lanes = append(lanes, s.lanes(pair, arm)...)
+	}
+	return pair, lanes
+}
+
+// lanes are the requests of one slot in the order in which they were sent.
+func (s *source) lanes(pair int, arm string) []lane {
+	var recs []*results.Record
+	for i := range s.records {
+		if r := &s.records[i]; r.Pair == pair && r.Arm == arm && !r.AA && r.Sent > 0 {
+			recs = append(recs, r)
+		}
+	}
+	slices.SortStableFunc(recs, func(a, b *results.Record) int { return int(a.Sent-b.Sent) / 1000 })
+	var lanes []lane
+	for _, r := range recs {
+		base := recs[0].Sent
+		end := max(r.LastToken, r.End)
+		lanes = append(lanes, lane{arm: arm, name: r.Request, sent: results.Seconds(base, r.Sent), end: results.Seconds(base, end), spans: flows(r, base)})
+	}
+	return lanes
+}
+
+// flows cuts the chunks of an answer into the stretches in which they came
+// without a gap that stands out: eight times its usual one and a tenth of a second.
+func flows(r *results.Record, base results.Stamp) [][2]float64 {
+	if len(r.Chunks) == 0 {
+		return nil
+	}
+	limit := max(8*nearestRank(r.ITL(), 0.5), 0.1)
+	if len(r.Chunks) == 1 {
+		limit = 0.1
+	}
+	var spans [][2]float64
+	start, prev := r.Chunks[0].At, r.Chunks[0].At
+	for _, c := range r.Chunks[1:] {
+		if results.Seconds(prev, c.At) > limit {
+			spans = append(spans, [2]float64{results.Seconds(base, start), results.Seconds(base, prev)})
+			start = c.At
+		}
+		prev = c.At
+	}
+	return append(spans, [2]float64{results.Seconds(base, start), max(results.Seconds(base, prev), results.Seconds(base, start)+0.02)})
+}
