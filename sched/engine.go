@@ -35,9 +35,12 @@ func (m *Machine) loadFailed() bool {
 // died ends what the process held: the active request, and the parked ones
 // unless they are replayed. Waiting requests stay and cause the reload.
 func (m *Machine) died() bool {
-	m.counters.Deaths++
 	m.link = down
 	m.killed = false
+	if m.maint == maintOn { // unloaded by whom it was lent to
+		return true
+	}
+	m.counters.Deaths++
 	m.reload = m.now
 	if m.deaths > 0 {
 		m.reload += min(m.cfg.BackoffMax, m.cfg.Backoff<<min(m.deaths-1, 16))
@@ -80,8 +83,8 @@ func (m *Machine) maintenanceAsked(wait bool) bool {
 	return true
 }
 
-// silence returns when the engine has been silent for too long; 0 without an
-// active request or a limit.
+// silence returns when the engine has been silent for too long, or has not
+// obeyed a STOP for as long; 0 without an active request or a limit.
 func (m *Machine) silence() time.Duration {
 	r := m.active
 	if r == nil || m.cfg.Silence == 0 || m.killed {
@@ -95,6 +98,9 @@ func (m *Machine) silence() time.Duration {
 		}
 		limit += time.Duration(min(unread, m.cfg.SilenceTokens)) * m.cfg.SilenceToken
 		limit = max(limit, 3*m.costs.read(m.chunk()))
+	}
+	if r.state == StateStopping {
+		return r.gen.stopAt + limit // an engine that ignores STOP goes on talking
 	}
 	return m.line + limit
 }

@@ -45,49 +45,49 @@ const (
 
 // Request is what the machine needs to know of a request. Lengths are tokens.
 type Request struct {
-	Priority    int  `json:"priority,omitzero"`     // explicit priority, higher is sooner
-	Explicit    bool `json:"explicit,omitzero"`     // Priority was given by body, header or map; false: the boost rule decides
-	Prompt      int  `json:"prompt,omitzero"`       // length of the prompt
-	Unread      int  `json:"unread,omitzero"`       // estimate of what the engine must read before the first token
-	MaxNew      int  `json:"max_new,omitzero"`      // budget of output tokens, > 0
-	OneShot     bool `json:"one_shot,omitzero"`     // qualifies for ckpt=0 when boosted (no history of its own, unread small, shares no prefix)
-	Protected   bool `json:"protected,omitzero"`    // never preempted: GENI, checkpoint opt-out, mask that cannot be replayed
-	PrefillOnly bool `json:"prefill_only,omitzero"` // GEN 1, its token is discarded
-	Image       bool `json:"image,omitzero"`        // GENI: never sliced
+	Priority    int  // explicit priority, higher is sooner
+	Explicit    bool // Priority was given by body, header or map; false: the boost rule decides
+	Prompt      int  // length of the prompt
+	Unread      int  // estimate of what the engine must read before the first token
+	MaxNew      int  // budget of output tokens, > 0
+	OneShot     bool // qualifies for ckpt=0 when boosted (no history of its own, unread small, shares no prefix)
+	Protected   bool // never preempted: GENI, checkpoint opt-out, mask that cannot be replayed
+	PrefillOnly bool // GEN 1, its token is discarded
+	Image       bool // GENI: never sliced
 }
 
 // Stats are the engine's own figures of one GEN.
 type Stats struct {
-	Generated  int           `json:"generated,omitzero"` // T lines
-	Prompt     int           `json:"prompt,omitzero"`    // prompt tokens
-	Read       int           `json:"read,omitzero"`      // prompt tokens really read, -1 unknown
-	Reused     int           `json:"reused,omitzero"`    // -1 unknown
-	PromptTime time.Duration `json:"prompt_ns,omitzero"` // parking, restoring and reading
-	DecodeTime time.Duration `json:"decode_ns,omitzero"`
+	Generated  int           // T lines
+	Prompt     int           // prompt tokens
+	Read       int           // prompt tokens really read, -1 unknown
+	Reused     int           // -1 unknown
+	PromptTime time.Duration // parking, restoring and reading
+	DecodeTime time.Duration
 }
 
 // Event is one thing that happened, stamped by the shell. At is the time since
 // the shell's own monotonic origin and never decreases.
 type Event struct {
-	Kind    EventKind     `json:"kind,omitzero"`
-	At      time.Duration `json:"at,omitzero"`
-	ID      ID            `json:"id,omitzero"`
-	N       int           `json:"n,omitzero"`
-	Total   int           `json:"total,omitzero"`
-	Finish  Finish        `json:"finish,omitzero"`
-	Request Request       `json:"request,omitzero"`
-	Stats   Stats         `json:"stats,omitzero"`
-	Engine  Engine        `json:"engine,omitzero"`
-	Epoch   int           `json:"epoch,omitzero"` // of the engine process that said it; a line of another epoch changes nothing
+	Kind    EventKind
+	At      time.Duration
+	ID      ID
+	N       int
+	Total   int
+	Finish  Finish
+	Request Request
+	Stats   Stats
+	Engine  Engine
+	Epoch   int // of the engine process that said it; a line of another epoch changes nothing
 }
 
 // Engine is what INFO announced, as the machine uses it.
 type Engine struct {
-	ResumePrefill bool `json:"resume_prefill,omitzero"` // a stopped read keeps its whole chunks
-	PrefillChunk  int  `json:"prefill_chunk,omitzero"`  // tokens of the read grid; 0 unknown
-	Sequences     int  `json:"sequences,omitzero"`      // conversations resident side by side; 0 or 1: one
-	CacheMiB      int  `json:"cache_mib,omitzero"`      // conversation cache; 0 is off
-	Emulated      bool `json:"emulated,omitzero"`
+	ResumePrefill bool // a stopped read keeps its whole chunks
+	PrefillChunk  int  // tokens of the read grid; 0 unknown
+	Sequences     int  // conversations resident side by side; 0 or 1: one
+	CacheMiB      int  // conversation cache; 0 is off
+	Emulated      bool
 }
 
 // ActionKind says what the shell must do.
@@ -111,14 +111,14 @@ const (
 
 // Action is one thing for the shell to do.
 type Action struct {
-	Kind         ActionKind    `json:"kind,omitzero"`
-	ID           ID            `json:"id,omitzero"`
-	Resume       bool          `json:"resume,omitzero"`        // continue: prompt + emitted ids, what is left of the budget
-	Upto         int           `json:"upto,omitzero"`          // > 0: a read slice of that many tokens, max_new 1, its token thrown away
-	NoCheckpoint bool          `json:"no_checkpoint,omitzero"` // send ckpt=0
-	Reason       Reason        `json:"reason,omitzero"`
-	At           time.Duration `json:"at,omitzero"`
-	State        State         `json:"state,omitzero"`
-	N            int           `json:"n,omitzero"` // Told waiting: place in the queue, 1 is next
-	Cost         time.Duration `json:"cost,omitzero"`
+	Kind         ActionKind
+	ID           ID
+	Resume       bool // continue: prompt + emitted ids, what is left of the budget
+	Upto         int  // > 0: a read slice of that many tokens, max_new 1, its token thrown away
+	NoCheckpoint bool // send ckpt=0
+	Reason       Reason
+	At           time.Duration
+	State        State
+	N            int // Told waiting: place in the queue, 1 is next
+	Cost         time.Duration
 }
