@@ -1,0 +1,589 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"interlude/engine"
+)
+
+var card = RTX3090()
+
+// config is today's Strata with a cache.
+func config() Config { return Config{Profile: RTX3090(), CacheMiB: 8192} }
+
+// gen is one GEN of a script: a text of spans and when a STOP is there.
+type gen struct {
+	Job
+	at     time.Duration
+	stopAt time.Duration // from when on the flag is set; 0 is never
+}
+
+// outcome is what a client sees of a GEN.
+type outcome struct {
+	reused, tokens int
+	pp             []int
+	resume, done   time.Duration
+	first          time.Duration
+	d              engine.Done
+	log            []engine.LogLine
+}
+
+// play runs one GEN and checks the order of its lines.
+func play(t *testing.T, e *Engine, g gen) outcome {
+	t.Helper()
+	if g.Cvec == 0 {
+		g.Cvec = 1
+	}
+	n := g.Text.Len()
+	e.Take(g.at, g.Job)
+	var o outcome
+	var order []string
+	for e.Busy() {
+		at, ok := e.Due()
+		if !ok {
+			t.Fatal("the engine waits for a mask")
+		}
+		for _, r := range e.Step(g.stopAt > 0 && at >= g.stopAt, nil) {
+			word, _, _ := strings.Cut(strings.TrimSpace(string(r.Append(nil))), " ")
+			order = append(order, word)
+			switch r.Kind {
+			case engine.ReplyResume:
+				o.reused, o.resume = r.Reused, at
+			case engine.ReplyPP:
+				o.pp = append(o.pp, r.Pos)
+			case engine.ReplyToken, engine.ReplyLogprob:
+				if o.tokens++; o.tokens == 1 {
+					o.first = at
+				}
+			case engine.ReplyDone:
+				o.d, o.done = r.Done, at
+			}
+		}
+	}
+	words := slices.Compact(order)
+	want := []string{"RESUME", "PP", "REUSED", "T", "DONE"}
+	for _, w := range words {
+		i := slices.Index(want, w)
+		if i < 0 {
+			t.Fatalf("lines came as %v", words)
+		}
+		want = want[i+1:]
+	}
+	if o.d.Generated != o.tokens || o.d.Prompt != n || o.d.Reused != o.reused {
+		t.Fatalf("DONE says %+v after %d tokens, %d reused", o.d, o.tokens, o.reused)
+	}
+	o.log = e.Log()
+	return o
+}
+
+// talk is a conversation of spans that can go on.
+type talk struct {
+	id    uint64
+	spans []Span
+}
+
+func newTalk(id uint64, first int) *talk {
+	return &talk{id, []Span{{Source: id << 32, N: first, Turn: true}, {Source: id<<32 + 1, N: 6, Turn: true}}}
+}
+
+func (k *talk) source() uint64 { return k.id<<32 + uint64(len(k.spans)) }
+
+// ask is the GEN of the talk as it stands; said tokens of the answer are there already.
+func (k *talk) ask(said, left int) Job {
+	spans := k.spans
+	if said > 0 {
+		spans = append(slices.Clone(spans), Span{Source: k.source(), N: said})
+	}
+	return Job{Text: NewSpans(k.source(), spans...), Voice: &Script{N: left}, MaxNew: 1 << 20}
+}
+
+// reply ends a turn with an answer of n tokens and adds a user turn and a header.
+func (k *talk) reply(n, user int) {
+	k.spans = append(k.spans, Span{Source: k.source(), N: n})
+	k.spans = append(k.spans, Span{Source: k.source(), N: user, Turn: true})
+	k.spans = append(k.spans, Span{Source: k.source(), N: 6, Turn: true})
+}
+
+func (k *talk) len() int {
+	n := 0
+	for _, s := range k.spans {
+		n += s.N
+	}
+	return n
+}
+
+func near(t *testing.T, what string, got time.Duration, want float64) {
+	t.Helper()
+	if d := got.Seconds() - want; d < -0.0015 || d > 0.0015 {
+		t.Errorf("%s: %.4f s, want %.4f s", what, got.Seconds(), want)
+	}
+}
+
+func TestReadOfOneRequest(t *testing.T) {
+	e := New(config())
+	// 627 tokens: 621, <|im_start|>, four more of the header, and the last token.
+	o := play(t, e, gen{Job: newTalk(1, 621).ask(0, 100), at: time.Second})
+	near(t, "RESUME", o.resume, 1)
+	if !slices.Equal(o.pp, []int{622, 626}) {
+		t.Errorf("PP at %v", o.pp)
+	}
+	near(t, "first token", o.first, 1+0.3+622.0/2395+4*0.016+0.0245)
+	if o.d.Finish != engine.FinishStop || o.tokens != 100 || o.d.Read != 627 {
+		t.Errorf("ended as %+v", o.d)
+	}
+}
+
+func TestDecodeRate(t *testing.T) {
+	e := New(config())
+	o := play(t, e, gen{Job: newTalk(1, 621).ask(0, 2215)})
+	if rate := 2215 / (o.done - o.first).Seconds(); rate < 85 || rate > 87 {
+		t.Errorf("%.1f tokens a second, want about 2.1/0.0245 = 85.7", rate)
+	}
+	if o.d.Accepted == 0 || o.d.Accepted >= o.d.Offered {
+		t.Errorf("drafts %d of %d", o.d.Accepted, o.d.Offered)
+	}
+}
+
+func TestLongReadIsCutIntoChunksOnce(t *testing.T) {
+	e := New(config())
+	o := play(t, e, gen{Job: newTalk(1, 40_000).ask(0, 1)})
+	if !slices.Equal(o.pp, []int{8192, 16384, 24576, 32768, 40001, 40005}) {
+		t.Errorf("PP at %v", o.pp)
+	}
+	near(t, "first token", o.first, 0.5+32768/2716.0+7233/2410.0+4*0.016+0.0245)
+}
+
+func TestRootCutsTheRead(t *testing.T) {
+	e := New(config())
+	k := &talk{1, []Span{{Source: 1, N: 3000, Turn: true}, {Source: 2, N: 9000, Turn: true}, {Source: 3, N: 6, Turn: true}}}
+	o := play(t, e, gen{Job: k.ask(0, 1)})
+	if !slices.Equal(o.pp, []int{3001, 8192, 12001, 12005}) {
+		t.Errorf("PP at %v", o.pp)
+	}
+}
+
+func TestStopInDecodeContinuesAtOneWindow(t *testing.T) {
+	e := New(config())
+	k := newTalk(1, 1000)
+	a := play(t, e, gen{Job: k.ask(0, 500), stopAt: 3 * time.Second})
+	if a.d.Finish != engine.FinishCancel || a.tokens == 0 || a.tokens >= 500 {
+		t.Fatalf("stopped as %+v", a.d)
+	}
+	if wait := a.done - 3*time.Second; wait < 0 || wait > 24500*time.Microsecond {
+		t.Errorf("DONE came %v after STOP", wait)
+	}
+	b := play(t, e, gen{Job: k.ask(a.tokens, 500-a.tokens), at: 4 * time.Second})
+	n := k.len() + a.tokens
+	if b.reused != n-1 || len(b.pp) != 0 {
+		t.Errorf("resumed at %d of %d with PP %v", b.reused, n, b.pp)
+	}
+	near(t, "first token", b.first, 4+0.0245)
+	if b.tokens != 500-a.tokens || b.d.Finish != engine.FinishStop {
+		t.Errorf("continued to %+v", b.d)
+	}
+}
+
+// Table of engine-protocol §2.7: what a conversation A costs when B runs while it is stopped.
+func TestStopAndContinueAroundAnother(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		change      func(*Config)
+		ckptA       bool
+		ckptB       bool
+		wantLive    bool // resumed at n-1
+		parks       int  // of both
+		restoreCost bool
+	}{
+		{"cache on", func(*Config) {}, true, true, true, 2, true},
+		{"cache on, B opts out", func(*Config) {}, true, false, true, 1, true},
+		{"cache off, the default", func(c *Config) { c.CacheMiB = 0 }, true, true, false, 0, false},
+		{"no room", func(c *Config) { c.CacheMiB = 100 }, true, true, false, 0, false},
+		{"A opts out", func(*Config) {}, false, true, false, 1, false},
+		{"prompt cache off", func(c *Config) { c.Checkpoints = -1 }, true, true, false, 0, false},
+		{"two sequences", func(c *Config) { c.Sequences = 2; c.CacheMiB = 0 }, true, true, true, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := config()
+			c.change(&cfg)
+			e := New(cfg)
+			a, b := newTalk(1, 1500), newTalk(2, 300)
+			jobA := a.ask(0, 900)
+			jobA.NoCheckpoint = !c.ckptA
+			first := play(t, e, gen{Job: jobA, stopAt: 5 * time.Second})
+			jobB := b.ask(0, 20)
+			jobB.NoCheckpoint = !c.ckptB
+			second := play(t, e, gen{Job: jobB, at: 6 * time.Second})
+			again := a.ask(first.tokens, 900-first.tokens)
+			again.NoCheckpoint = !c.ckptA
+			third := play(t, e, gen{Job: again, at: 8 * time.Second})
+			n := a.len() + first.tokens
+			if live := third.reused == n-1; live != c.wantLive {
+				t.Errorf("A resumed at %d of %d", third.reused, n)
+			}
+			if !c.wantLive && third.reused != 0 {
+				t.Errorf("A resumed at %d, but everything was lost", third.reused)
+			}
+			parks := 0
+			for _, l := range append(second.log, third.log...) {
+				if l.Kind == engine.LogParked {
+					parks++
+				}
+			}
+			if parks != c.parks {
+				t.Errorf("%d conversations were parked, want %d", parks, c.parks)
+			}
+			if c.restoreCost {
+				p := RTX3090()
+				cost := third.resume - 8*time.Second
+				want := p.RestoreTime(n - 1)
+				if c.ckptB {
+					want += p.ParkTime(b.len() + 19)
+				}
+				if cost != want {
+					t.Errorf("A came back in %v, want %v", cost, want)
+				}
+			}
+			if cfg.Sequences == 2 {
+				near(t, "switch to B", second.resume, 6+0.0245)
+				near(t, "switch to A", third.resume, 8+0.0245)
+			}
+		})
+	}
+}
+
+func TestRewarm(t *testing.T) {
+	cfg := config()
+	cfg.Rewarm = 980 * time.Millisecond
+	e := New(cfg)
+	a, b := newTalk(1, 1500), newTalk(2, 300)
+	first := play(t, e, gen{Job: a.ask(0, 900), stopAt: 5 * time.Second})
+	jobB := b.ask(0, 20)
+	jobB.NoCheckpoint = true
+	play(t, e, gen{Job: jobB, at: 6 * time.Second})
+	third := play(t, e, gen{Job: a.ask(first.tokens, 10), at: 8 * time.Second})
+	near(t, "rewarmed", third.resume, 8+0.98+card.RestoreTime(third.reused).Seconds())
+}
+
+func TestStoppedReadIsLost(t *testing.T) {
+	e := New(config())
+	a := newTalk(1, 40_000)
+	o := play(t, e, gen{Job: a.ask(0, 10), stopAt: 5 * time.Second})
+	if o.d.Finish != engine.FinishCancel || o.tokens != 0 {
+		t.Fatalf("stopped as %+v", o.d)
+	}
+	// The chunk under way is finished and its PP printed, then the lent slots are filled again.
+	if !slices.Equal(o.pp, []int{8192, 16384}) || o.d.Read != 16384 {
+		t.Errorf("PP at %v, %d read", o.pp, o.d.Read)
+	}
+	near(t, "DONE", o.done, 0.5+16384/2716.0)
+	// Checkpoints taken during the read survive …
+	again := play(t, e, gen{Job: a.ask(0, 10), at: 20 * time.Second, stopAt: 20*time.Second + time.Millisecond})
+	if again.reused != 16384 || again.tokens != 0 || again.d.Read != 0 {
+		t.Errorf("resumed at %d, want the checkpoint at 16384; %+v", again.reused, again.d)
+	}
+	// … until a request with another prefix runs.
+	play(t, e, gen{Job: newTalk(2, 300).ask(0, 5), at: 30 * time.Second})
+	if third := play(t, e, gen{Job: a.ask(0, 10), at: 40 * time.Second}); third.reused != 0 {
+		t.Errorf("resumed at %d after another conversation", third.reused)
+	}
+}
+
+func TestStoppedRestoredReadConsumesTheSnapshot(t *testing.T) {
+	for _, keeps := range []bool{false, true} {
+		t.Run(fmt.Sprint("resume_prefill ", keeps), func(t *testing.T) {
+			cfg := config()
+			cfg.ResumePrefill = keeps
+			e := New(cfg)
+			a, b := newTalk(1, 10_000), newTalk(2, 300)
+			play(t, e, gen{Job: a.ask(0, 50)})
+			play(t, e, gen{Job: b.ask(0, 5), at: 20 * time.Second}) // parks A
+			a.reply(50, 30_000)
+			o := play(t, e, gen{Job: a.ask(0, 10), at: 30 * time.Second, stopAt: 31 * time.Second})
+			if o.reused != 10_006+49 || o.tokens != 0 || len(o.pp) != 1 {
+				t.Fatalf("restored at %d, PP %v, %d tokens", o.reused, o.pp, o.tokens)
+			}
+			play(t, e, gen{Job: b.ask(0, 5), at: 40 * time.Second})
+			o2 := play(t, e, gen{Job: a.ask(0, 10), at: 50 * time.Second})
+			switch {
+			case keeps && o2.reused != o.pp[0]:
+				t.Errorf("came back at %d, but %d were read", o2.reused, o.pp[0])
+			case !keeps && o2.reused != 0:
+				t.Errorf("came back at %d, but the snapshot was consumed", o2.reused)
+			}
+		})
+	}
+}
+
+func TestResumePrefillKeepsTheGrid(t *testing.T) {
+	cfg := config()
+	cfg.ResumePrefill, cfg.Chunk, cfg.CacheMiB = true, 2048, 0
+	e := New(cfg)
+	a := &talk{1, []Span{{Source: 1, N: 3000, Turn: true}, {Source: 2, N: 9000, Turn: true}, {Source: 3, N: 6, Turn: true}}}
+	at, done := time.Duration(0), 0
+	for range 20 {
+		o := play(t, e, gen{Job: a.ask(0, 10), at: at, stopAt: at + time.Millisecond*500})
+		if o.reused != done {
+			t.Fatalf("resumed at %d, but %d had been read", o.reused, done)
+		}
+		if o.tokens > 0 {
+			return
+		}
+		next := o.reused
+		if n := len(o.pp); n > 0 {
+			next = o.pp[n-1]
+		}
+		if next%2048 != 0 || next <= done {
+			t.Fatalf("stopped at %d after %d: want a whole chunk more", next, done)
+		}
+		done, at = next, at+20*time.Second
+		play(t, e, gen{Job: newTalk(2, 300).ask(0, 5), at: at - 10*time.Second})
+	}
+	t.Fatal("the read never ended")
+}
+
+func TestSlices(t *testing.T) {
+	e := New(config())
+	whole := []Span{{Source: 1, N: 40_000, Turn: true}, {Source: 2, N: 6, Turn: true}}
+	prefix := func(n int) Job {
+		return Job{Text: NewSpans(9, Span{Source: 1, N: n, Turn: true}), Voice: &Script{N: 100}, MaxNew: 1}
+	}
+	at := time.Duration(0)
+	other := newTalk(5, 300)
+	last := 0
+	for _, edge := range []int{16_384, 32_768} {
+		o := play(t, e, gen{Job: prefix(edge), at: at})
+		if o.reused != last || o.tokens != 1 || o.d.Finish != engine.FinishLength {
+			t.Fatalf("slice to %d resumed at %d: %+v", edge, o.reused, o.d)
+		}
+		last, at = edge, o.done
+		job := other.ask(0, 5)
+		job.NoCheckpoint = true
+		at = play(t, e, gen{Job: job, at: at}).done // a park at the edge
+	}
+	o := play(t, e, gen{Job: Job{Text: NewSpans(9, whole...), Voice: &Script{N: 10}, MaxNew: 100}, at: at})
+	if o.reused != 32_768 {
+		t.Errorf("the rest resumed at %d", o.reused)
+	}
+	// With ckpt=0 a slice leaves nothing.
+	job := prefix(20_000)
+	job.Text, job.NoCheckpoint = NewSpans(9, Span{Source: 77, N: 20_000, Turn: true}), true
+	play(t, e, gen{Job: job, at: o.done})
+	job.Text, job.Voice = NewSpans(9, Span{Source: 77, N: 20_100, Turn: true}), &Script{N: 1}
+	if o := play(t, e, gen{Job: job, at: o.done + time.Minute}); o.reused != 0 {
+		t.Errorf("after ckpt=0 a slice resumed at %d", o.reused)
+	}
+}
+
+// A budget reached inside a window leaves the session longer than what was
+// printed; max_new 1 does not.
+func TestBudgetInsideAWindow(t *testing.T) {
+	lost := 0
+	for max := 1; max <= 24; max++ {
+		e := New(config())
+		a := newTalk(1, 3000)
+		job := a.ask(0, 1000)
+		job.MaxNew = max
+		o := play(t, e, gen{Job: job})
+		if o.tokens != max || o.d.Finish != engine.FinishLength {
+			t.Fatalf("max_new %d gave %+v", max, o.d)
+		}
+		b := play(t, e, gen{Job: a.ask(max, 10), at: time.Minute})
+		switch n := a.len() + max; {
+		case b.reused == n-1:
+		case max == 1:
+			t.Error("max_new 1 left more than the prompt")
+		case b.reused == 3001: // the turn's checkpoint
+			lost++
+		default:
+			t.Errorf("max_new %d: resumed at %d of %d", max, b.reused, n)
+		}
+	}
+	if lost < 5 {
+		t.Errorf("only %d of 24 budgets ended inside a window", lost)
+	}
+}
+
+// A turn whose history was edited falls back to the newest checkpoint before the edit.
+func TestEditedHistory(t *testing.T) {
+	e := New(config())
+	a := newTalk(1, 20_000)
+	play(t, e, gen{Job: a.ask(0, 50)})
+	edited := &talk{1, []Span{a.spans[0], a.spans[1], {Source: 99, N: 40}, {Source: 100, N: 200, Turn: true}, {Source: 101, N: 6, Turn: true}}}
+	if o := play(t, e, gen{Job: edited.ask(0, 5), at: time.Minute}); o.reused != 20_001 {
+		t.Errorf("resumed at %d, want the turn's checkpoint at 20001", o.reused)
+	}
+	// The branch that was left is parked and found again.
+	a.reply(50, 100)
+	if o := play(t, e, gen{Job: a.ask(0, 5), at: 2 * time.Minute}); o.reused != 20_006+49 {
+		t.Errorf("the old branch resumed at %d", o.reused)
+	}
+}
+
+func TestParkedSetIsBounded(t *testing.T) {
+	cfg := config()
+	cfg.CacheSlots = 2
+	e := New(cfg)
+	var talks []*talk
+	at := time.Duration(0)
+	for i := range 4 {
+		k := newTalk(uint64(i+1), 2500)
+		talks = append(talks, k)
+		play(t, e, gen{Job: k.ask(0, 5), at: at})
+		at += time.Minute
+	}
+	// 4 is live, 3 and 2 are parked, 1 was evicted.
+	for i, want := range []bool{false, true, true, true} {
+		got := e.ledger.find(talks[i].ask(5, 1).Text, 0, 1).pos == talks[i].len()+4
+		if got != want {
+			t.Errorf("conversation %d is held: %v, want %v", i+1, got, want)
+		}
+	}
+}
+
+func TestCvecAndImageMustMatch(t *testing.T) {
+	e := New(config())
+	a := newTalk(1, 5000)
+	play(t, e, gen{Job: a.ask(0, 50)})
+	a.reply(50, 100)
+	if pos := e.ledger.find(a.ask(0, 1).Text, 7, 1).pos; pos != 0 {
+		t.Errorf("another image reuses %d tokens", pos)
+	}
+	if pos := e.ledger.find(a.ask(0, 1).Text, 0, 0).pos; pos != 0 {
+		t.Errorf("another cvec reuses %d tokens", pos)
+	}
+	if pos := e.ledger.find(a.ask(0, 1).Text, 0, 1).pos; pos != 5006+49 {
+		t.Errorf("the same reuses %d tokens", pos)
+	}
+}
+
+func TestPinIsKept(t *testing.T) {
+	e := New(config())
+	a := newTalk(1, 60_000)
+	job := a.ask(0, 5)
+	job.Pin = 5000
+	o := play(t, e, gen{Job: job})
+	if !slices.Contains(o.pp, 5000) {
+		t.Errorf("the pin did not cut the read: %v", o.pp)
+	}
+	pinned := 0
+	for _, m := range e.ledger.resident[0].marks {
+		if m.kind&markPin != 0 && m.pos == 5000 {
+			pinned++
+		}
+	}
+	if pinned != 1 || len(e.ledger.resident[0].marks) > 6 {
+		t.Errorf("checkpoints %v", e.ledger.resident[0].marks)
+	}
+	// A branch from the pin does not park what it leaves.
+	branch := Job{Text: NewSpans(50, Span{Source: 1 << 32, N: 5000, Turn: true}, Span{Source: 51, N: 100}), Voice: &Script{N: 3}, MaxNew: 10}
+	b := play(t, e, gen{Job: branch, at: time.Minute})
+	if b.reused != 5000 {
+		t.Fatalf("resumed at %d", b.reused)
+	}
+	if slices.ContainsFunc(b.log, func(l engine.LogLine) bool { return l.Kind == engine.LogParked }) {
+		t.Errorf("the branch was parked: %+v", b.log)
+	}
+}
+
+func TestCheckpointTailGoesFirst(t *testing.T) {
+	e := New(config())
+	k := &talk{1, []Span{{Source: 1, N: 3000, Turn: true}, {Source: 2, N: 129_000, Turn: true}, {Source: 3, N: 6, Turn: true}}}
+	play(t, e, gen{Job: k.ask(0, 1)})
+	var at []int
+	for _, m := range e.ledger.resident[0].marks {
+		at = append(at, m.pos)
+	}
+	if !slices.Equal(at, []int{3001, 16_384, 32_768, 49_152, 65_536, 132_001}) {
+		t.Errorf("checkpoints at %v", at)
+	}
+}
+
+func TestSequencesBeyondKAreParked(t *testing.T) {
+	cfg := config()
+	cfg.Sequences = 2
+	e := New(cfg)
+	a, b, c := newTalk(1, 3000), newTalk(2, 3000), newTalk(3, 3000)
+	at := time.Duration(0)
+	run := func(k *talk, said int) outcome {
+		at += time.Minute
+		return play(t, e, gen{Job: k.ask(said, 5), at: at})
+	}
+	run(a, 0)
+	run(b, 0)
+	if o := run(a, 5); o.reused != a.len()+4 || o.resume-at != card.Window {
+		t.Errorf("back to A: %d reused in %v", o.reused, o.resume-at)
+	}
+	o := run(c, 0) // B is the least recently used
+	if len(o.log) == 0 || o.log[0].Kind != engine.LogParked || o.log[0].Tokens != b.len()+4 {
+		t.Errorf("C came in with %+v", o.log)
+	}
+	if o := run(b, 5); o.reused != b.len()+4 || o.resume-at < card.RestoreTime(b.len()+4) {
+		t.Errorf("B was restored at %d in %v", o.reused, o.resume-at)
+	}
+}
+
+func TestEarlyStopIsNoticedBeforeTheFirstChunk(t *testing.T) {
+	e := New(config())
+	o := play(t, e, gen{Job: newTalk(1, 20_000).ask(0, 5), stopAt: 1})
+	if o.d.Finish != engine.FinishCancel || len(o.pp) != 0 {
+		t.Errorf("%+v, PP %v", o.d, o.pp)
+	}
+}
+
+func TestMaskFlow(t *testing.T) {
+	e := New(config())
+	job := newTalk(1, 100).ask(0, 5)
+	job.Mask = true
+	e.Take(0, job)
+	asked, tokens := 0, 0
+	answers := []*engine.Mask{{}, {Words: []uint32{0, 1 << 1}}, {Words: []uint32{0, 3}}, nil}
+	var finish string
+	for e.Busy() {
+		var replies []engine.Reply
+		if at, ok := e.Due(); ok {
+			replies = e.Step(false, nil)
+			_ = at
+		} else {
+			replies = e.Answer(time.Duration(asked)*10*time.Second, answers[asked], nil)
+			asked++
+		}
+		for _, r := range replies {
+			switch r.Kind {
+			case engine.ReplyToken:
+				tokens++
+			case engine.ReplyDone:
+				finish = r.Done.Finish
+			}
+		}
+	}
+	if asked != 4 || tokens != 3 || finish != engine.FinishCancel {
+		t.Errorf("%d masks asked for, %d tokens, finish %q: a bad answer must end the GEN", asked, tokens, finish)
+	}
+}
+
+func TestTakeWhileBusyPanics(t *testing.T) {
+	e := New(config())
+	e.Take(0, newTalk(1, 100).ask(0, 5))
+	defer func() {
+		if recover() == nil {
+			t.Error("a second GEN was taken")
+		}
+	}()
+	e.Take(0, newTalk(2, 100).ask(0, 5))
+}
+
+func BenchmarkWindow(b *testing.B) {
+	e := New(config())
+	job := newTalk(1, 100).ask(0, 1<<30)
+	job.MaxNew = 1 << 30
+	e.Take(0, job)
+	out := make([]engine.Reply, 0, 16)
+	b.ReportAllocs()
+	for b.Loop() {
+		out = e.Step(false, out[:0])
+	}
+}
