@@ -12,7 +12,7 @@ const defaultManifest = "paired-short"
 
 // verbs is the whole tree, in the order of --help.
 func verbs() []*cobra.Command {
-	return []*cobra.Command{newPlan(), newVersion()}
+	return []*cobra.Command{newPlan(), newEngine(), newVersion()}
 }
 
 func indentJSON(v any) ([]byte, error) {
