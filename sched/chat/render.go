@@ -31,9 +31,10 @@ type Options struct {
 // Prompt is a rendered conversation.
 type Prompt struct {
 	IDs        []int32
-	SystemRoot int  // ids up to and including the header of the first turn after the system's
-	HasHistory bool // an assistant or tool turn stands in it
-	Thinking   bool // the prompt ends inside an open <think>
+	SystemRoot int   // ids up to and including the header of the first turn after the system's
+	HasHistory bool  // an assistant or tool turn stands in it
+	Thinking   bool  // the prompt ends inside an open <think>
+	Turns      []int // Turns[i]: ids up to the end of Messages[i]
 }
 
 // Render writes the conversation in the ChatML template and ends it with the
@@ -55,6 +56,7 @@ func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 	_, w.thinks = tok.Special(think)
 	turns, system := leadingSystem(c.Messages)
 	w.system(system, c.Tools)
+	w.turned(len(c.Messages) - len(turns))
 	for i := 0; i < len(turns); i++ {
 		m, at := turns[i], len(c.Messages)-len(turns)+i
 		switch m.Role {
@@ -65,6 +67,7 @@ func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 			for i+1 < len(turns) && turns[i+1].Role == ToolRole {
 				i++
 				w.text("\n")
+				w.turned(1)
 				w.result(turns[i].Content)
 			}
 			w.end()
@@ -80,6 +83,7 @@ func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 		default:
 			return Prompt{}, &TurnError{at, "role", "must be system, developer, user, assistant or tool"}
 		}
+		w.turned(1)
 	}
 	open := o.Thinking && w.thinks
 	w.header("assistant")
@@ -90,7 +94,7 @@ func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 		w.noThought()
 	}
 	w.flush()
-	return Prompt{IDs: w.ids, SystemRoot: w.root, HasHistory: w.history, Thinking: open}, nil
+	return Prompt{IDs: w.ids, SystemRoot: w.root, HasHistory: w.history, Thinking: open, Turns: w.turns}, nil
 }
 
 // Count is the number of ids that Render gives; 0 when it cannot.
@@ -122,6 +126,15 @@ type writer struct {
 	root    int
 	thinks  bool
 	history bool
+	turns   []int
+}
+
+// turned notes that so many messages end here.
+func (w *writer) turned(n int) {
+	w.flush()
+	for range n {
+		w.turns = append(w.turns, len(w.ids))
+	}
 }
 
 func (w *writer) text(s string) { w.run.WriteString(s) }

@@ -65,6 +65,9 @@ func TestRender(t *testing.T) {
 			if got := spell(p.IDs); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
+			if len(p.Turns) != len(tt.c.Messages) || !slices.IsSorted(p.Turns) || p.Turns[0] < 1 || p.Turns[len(p.Turns)-1] >= len(p.IDs) {
+				t.Errorf("Turns %v of %d messages, %d ids", p.Turns, len(tt.c.Messages), len(p.IDs))
+			}
 			if p.Thinking != tt.o.Thinking || Count(Builtin(), tt.c, tt.o) != len(p.IDs) {
 				t.Errorf("Thinking %v, Count %d of %d", p.Thinking, Count(Builtin(), tt.c, tt.o), len(p.IDs))
 			}

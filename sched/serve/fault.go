@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// fault is an error as clients see it. Messages are ours alone: nothing that a
+// client sent is repeated in one, so none exceeds a few hundred bytes.
+type fault struct {
+	status     int
+	kind       string // error.type
+	code       string
+	param      string
+	message    string
+	retryAfter time.Duration
+}
+
+// Values of error.type.
+const (
+	kindInvalid  = "invalid_request_error"
+	kindKey      = "authentication_error"
+	kindDenied   = "permission_error"
+	kindBusy     = "rate_limit_error"
+	kindConflict = "conflict_error"
+	kindServer   = "server_error"
+)
+
+func (f *fault) Error() string {
+	if f.param != "" {
+		return f.param + ": " + f.message
+	}
+	return f.message
+}
+
+// invalid refuses one parameter of a request.
+func invalid(param, format string, args ...any) *fault {
+	return &fault{status: http.StatusBadRequest, kind: kindInvalid, code: "invalid_value", param: param, message: fmt.Sprintf(format, args...)}
+}
+
+// body is the error object: {"message","type","param","code"}.
+func (f *fault) body() json.RawMessage {
+	null := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	b, err := json.Marshal(struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Param   any    `json:"param"`
+		Code    any    `json:"code"`
+	}{f.message, f.kind, null(f.param), null(f.code)})
+	if err != nil {
+		panic("serve: an error object cannot be encoded: " + err.Error())
+	}
+	return b
+}
+
+// write answers a request with the fault, if no header was sent yet.
+func (f *fault) write(w http.ResponseWriter) {
+	if f.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
+	}
+	if f.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, f.status, map[string]json.RawMessage{"error": f.body()})
+}
+
+// writeJSON answers with one JSON object.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("serve: an answer cannot be encoded: " + err.Error())
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	w.WriteHeader(status)
+	w.Write(append(b, '\n'))
+}
