@@ -19,7 +19,8 @@ const (
 	maxLine = 16 << 20
 	// batches are how far the reader may run ahead of the consumer before the
 	// engine's own pipe fills.
-	batches = 8
+	batches  = 8
+	maxBatch = 128 // replies: what lies in a CPU's cache
 )
 
 // Batch is what one read of the engine's output held: one or more whole lines.
@@ -124,7 +125,7 @@ func (c *Conn) write() {
 		for {
 			c.mu.Lock()
 			out, end := c.queue, c.end
-			c.queue = spare[:0]
+			c.queue, spare = spare[:0], out // the two buffers change places
 			c.mu.Unlock()
 			if len(out) == 0 {
 				if !end {
@@ -141,8 +142,7 @@ func (c *Conn) write() {
 				c.stdin.Close()
 				return
 			}
-			// A GEN of a long prompt is not kept for the sake of the next STOP.
-			if spare = out; cap(spare) > readSize {
+			if cap(spare) > readSize { // not kept for the sake of the next STOP
 				spare = nil
 			}
 		}
@@ -181,7 +181,7 @@ func (c *Conn) read() {
 			return
 		case held == len(buf) && held >= maxLine:
 			skipping, held = true, 0
-			if !c.hand(at, nil) {
+			if !c.handTooLong(at) {
 				return
 			}
 		case held == len(buf):
@@ -190,20 +190,31 @@ func (c *Conn) read() {
 	}
 }
 
-// hand parses whole lines into one batch; none stands for a line that was too
-// long. It returns false when the connection was closed.
+// hand parses whole lines into batches. It returns false when the connection was
+// closed.
 func (c *Conn) hand(at time.Time, lines []byte) bool {
-	b := c.pool.Get().(*Batch)
-	b.At, b.Replies = at, b.Replies[:0]
-	if lines == nil {
-		b.next().Kind = engine.ReplyBroken
-		b.Replies[0].Text = fmt.Sprintf("a line is longer than %d bytes", maxLine)
-	}
 	for len(lines) > 0 {
-		var line []byte
-		line, lines, _ = bytes.Cut(lines, []byte{'\n'})
-		_ = engine.ParseReply(line, b.next()) // a broken one is a reply too
+		b := c.pool.Get().(*Batch)
+		b.At, b.Replies = at, b.Replies[:0]
+		for len(lines) > 0 && len(b.Replies) < maxBatch {
+			var line []byte
+			line, lines, _ = bytes.Cut(lines, []byte{'\n'})
+			_ = engine.ParseReply(line, b.next()) // a broken one is a reply too
+		}
+		if !c.send(b) {
+			return false
+		}
 	}
+	return true
+}
+
+// handTooLong reports a line that is not kept.
+func (c *Conn) handTooLong(at time.Time) bool {
+	text := fmt.Sprintf("a line is longer than %d bytes", maxLine)
+	return c.send(&Batch{At: at, Replies: []engine.Reply{{Kind: engine.ReplyBroken, Text: text}}, pool: &c.pool})
+}
+
+func (c *Conn) send(b *Batch) bool {
 	select {
 	case c.batches <- b:
 		return true
