@@ -58,8 +58,8 @@ func CheckLines(r *LineRule, text, finish string) []Fault {
 			return c.faults
 		}
 		last := i == len(lines)-1
-		if last && cut && c.isCut(line) {
-			return c.faults
+		if last && c.k <= r.Count && !c.right(line, c.k) && c.isCut(line) || last && cut && c.isCut(line) {
+			break
 		}
 		if c.k > r.Count {
 			c.fault(Fault{Kind: ForeignText, Line: c.k, Got: strings.Join(lines[i:], "\n")})

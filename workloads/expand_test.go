@@ -1,9 +1,6 @@
 package workloads
 
 import (
-	"encoding/json"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 )
@@ -43,16 +40,6 @@ func TestExpandBuiltins(t *testing.T) {
 			}
 			if a, b := mustJSON(reqs), mustJSON(expand(t, name, 1, 2)); string(a) == string(b) {
 				t.Error("pairs 1 and 2 are equal")
-			}
-			for _, r := range reqs {
-				if os.Getenv("SHOW") != "" {
-					fmt.Printf("--- %s %s %v prompt %d max %d temp %v seed %d\n%s\n%s\n", r.ID, r.Class, r.After, r.PromptTokens, r.MaxTokens, r.Temperature, r.Seed, r.System, r.User)
-					for _, x := range r.Results {
-						fmt.Println(x.Name, x.Content)
-					}
-					b, _ := json.Marshal(r.Expect)
-					fmt.Println(string(b))
-				}
 			}
 		})
 	}

@@ -62,6 +62,9 @@ func strictJSON(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	if err := strictValue(dec, ""); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = errors.New("the JSON ends too early: the file may be cut")
+		}
 		return located(err, data, dec.InputOffset())
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
@@ -73,9 +76,6 @@ func strictJSON(data []byte) error {
 func strictValue(dec *json.Decoder, path string) error {
 	tok, err := dec.Token()
 	if err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("the JSON ends too early: the file may be cut")
-		}
 		return err
 	}
 	delim, ok := tok.(json.Delim)
