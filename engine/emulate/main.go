@@ -237,8 +237,14 @@ func (m *machine) answer() *engine.Mask {
 	return &m.command.Mask
 }
 
-// print writes the replies of one step, and the log.
+// print writes the log lines of one step, then its replies: who reads DONE finds
+// the log complete.
 func (m *machine) print() error {
+	for _, l := range m.engine.Log() {
+		if _, err := m.stderr.Write(l.Append(nil)); err != nil {
+			return fmt.Errorf("write the log: %w", err)
+		}
+	}
 	for i := range m.replies {
 		r := &m.replies[i]
 		m.line = r.Append(m.line[:0])
@@ -254,11 +260,6 @@ func (m *machine) print() error {
 	}
 	if err := m.out.Flush(); err != nil {
 		return fmt.Errorf("write replies: %w", err)
-	}
-	for _, l := range m.engine.Log() {
-		if _, err := m.stderr.Write(l.Append(nil)); err != nil {
-			return fmt.Errorf("write the log: %w", err)
-		}
 	}
 	return nil
 }

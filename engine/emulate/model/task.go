@@ -347,10 +347,13 @@ func parameters(args string) string {
 	return b.String()
 }
 
+// maxRange bounds the numbers of "@range a b", and how many there are.
+const maxRange = 100_000
+
 // ranged expands "@range a b"; other text stays as it is.
 func ranged(text string) string {
 	var from, to int
-	if n, err := fmt.Sscanf(text, "@range %d %d", &from, &to); n != 2 || err != nil || to-from > 100_000 {
+	if n, err := fmt.Sscanf(text, "@range %d %d", &from, &to); n != 2 || err != nil || from < -maxRange || to > maxRange || to-from > maxRange {
 		return text
 	}
 	b := []byte{'['}
