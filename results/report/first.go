@@ -171,11 +171,9 @@ func optInt(v *int) string {
 
 // noise says how much one arm differs from itself, and what the client adds.
 func (s *source) noise() string {
-	var text string
-	if half, n, ok := s.noiseBand(); ok {
-		text = fmt.Sprintf("A/A: %d off/off pairs differ by ±%.2f %% (half-width for n = %d); a difference within it counts as noise.", n, 100*math.Expm1(half), s.summary.Pairs)
-	} else {
-		text = "A/A band: absent, since no off/off pairs were run (`--aa N` adds them); the spread between equal servers is not known, which is not the same as zero."
+	text := "A/A band: absent, since no off/off pairs were run (`--aa N` adds them); the spread between equal servers is not known, which is not the same as zero."
+	if m := s.analysis.Metrics[s.plan.Primary]; m != nil && m.Noise != nil {
+		text = fmt.Sprintf("A/A: off/off pairs put the noise of the primary metric at ±%.2f %% (half-width for n = %d); a difference within it counts for nothing.", 100*math.Expm1(*m.Noise), s.summary.Pairs)
 	}
 	if d := s.summary.Delay; d != nil {
 		text += fmt.Sprintf(" The client's own delay is %.2f ms at p99, measured before the first start.", 1000*d.P99)
@@ -184,57 +182,6 @@ func (s *source) noise() string {
 		text += fmt.Sprintf(" With n = %d pairs only a t interval exists: nothing here is called significant.", s.summary.Pairs)
 	}
 	return text
-}
-
-// noiseBand is the half-width (log) that the A/A pairs give to the primary metric.
-func (s *source) noiseBand() (half float64, pairs int, ok bool) {
-	medians := map[int][]float64{} // by pair, in slot order
-	for _, slot := range s.run.Slots {
-		if !slot.AA || !slot.Complete {
-			continue
-		}
-		if v := s.slotMetric(slot.Slot); v > 0 {
-			medians[slot.Pair] = append(medians[slot.Pair], v)
-		}
-	}
-	var d []float64
-	for _, m := range medians {
-		if len(m) == 2 {
-			d = append(d, math.Log(m[1]/m[0]))
-		}
-	}
-	half, ok = stats.Noise(d, s.summary.Pairs)
-	return half, len(d), ok
-}
-
-// slotMetric is the primary metric of one slot; 0 where it has none.
-func (s *source) slotMetric(slot int) float64 {
-	var ttft []float64
-	var sent, last results.Stamp
-	for i := range s.records {
-		r := &s.records[i]
-		if r.Slot != slot || r.Class != "probe" && r.Class != "long" {
-			continue
-		}
-		if r.Class == "probe" {
-			v, ok := r.TTFT()
-			if !ok {
-				v = math.Inf(1)
-			}
-			ttft = append(ttft, v)
-		}
-		if r.Class == "long" && (sent == 0 || r.Sent < sent) {
-			sent = r.Sent
-		}
-		last = max(last, r.LastToken)
-	}
-	if s.plan.Primary == "ttft_short" {
-		if v := nearestRank(ttft, 0.5); !math.IsInf(v, 0) && !math.IsNaN(v) {
-			return v
-		}
-		return 0
-	}
-	return results.Seconds(sent, last)
 }
 
 // correctness is the second table of the first screen.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"interlude/results"
+	"interlude/results/stats"
 )
 
 // Files are the files of a report by their path in the run directory, with
@@ -22,6 +23,7 @@ type source struct {
 	findings   []results.Finding
 	judgements map[string]results.Judgement // by record
 	records    []results.Record             // measured, in the order in which they ended
+	analysis   *stats.Analysis              // the numbers behind the summary
 }
 
 // plan is what a report needs of plan.json.
@@ -37,6 +39,7 @@ type plan struct {
 	Margin   float64            `json:"margin"`
 	Guards   map[string]float64 `json:"guards"`
 	Parks    string             `json:"parks"`
+	Budgets  map[string]float64 `json:"budgets"`
 	Slots    []planSlot         `json:"slots"`
 	Requests []planRequest      `json:"requests"`
 	Manifest struct {
@@ -91,7 +94,19 @@ func load(fsys fs.FS) (*source, error) {
 			s.records = append(s.records, r)
 		}
 	}
+	s.analysis = stats.Analyse(data, judged, s.findings, s.plan.facts(s.run.Kind))
 	return s, nil
+}
+
+// facts are what the statistics need of the plan.
+func (p *plan) facts(kind string) stats.Facts {
+	pairs := map[int]bool{}
+	for _, slot := range p.Slots {
+		if slot.Pair > 0 && !slot.AA {
+			pairs[slot.Pair] = true
+		}
+	}
+	return stats.Facts{Kind: kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), Parks: p.Parks, Budgets: p.Budgets}
 }
 
 // each calls f for every measured record of an arm that counts: complete pairs

@@ -48,12 +48,15 @@ func newPlot(title, x, y string) *plot.Plot {
 // svg draws p; the same plot gives the same bytes.
 func svg(p *plot.Plot, width, height font.Length) ([]byte, error) {
 	c := vgsvg.New(width, height)
-	p.Draw(draw.New(c))
+	canvas := draw.New(c)
+	canvas.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
+	p.Draw(draw.Crop(canvas, 6, -6, 4, -4))
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("draw %q: %w", p.Title.Text, err)
 	}
-	return b.Bytes(), nil
+	// Where the font is not installed a viewer would fall back to a serif face.
+	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
 // secondsTicks marks a logarithmic axis of seconds at 1, 2 and 5 of each decade.
@@ -69,7 +72,9 @@ func secondsTicks(lo, hi float64) []plot.Tick {
 	return ticks
 }
 
-// logSeconds makes the y axis logarithmic over the values, with room around.
+// logSeconds makes the y axis logarithmic over the values, with room around. The
+// axis carries no label: the library places it by the linear middle, far off on
+// a logarithmic axis. The title says what is shown.
 func logSeconds(p *plot.Plot, values []float64) {
 	lo, hi := math.Inf(1), 0.0
 	for _, v := range values {
@@ -92,7 +97,7 @@ type dot struct {
 
 // ttftPlot shows every probe's TTFT by arm, and each arm's median as a bar.
 func ttftPlot(title string, dots []dot) ([]byte, error) {
-	p := newPlot(title, "", "TTFT of short requests (log scale)")
+	p := newPlot(title, "", "")
 	var all []float64
 	byArm := map[string][]float64{}
 	for _, d := range dots {
@@ -147,8 +152,8 @@ type pairLine struct {
 
 // pairPlot joins the two arms of each pair, so that one odd pair cannot hide in
 // an average.
-func pairPlot(title, unit string, pairs []pairLine) ([]byte, error) {
-	p := newPlot(title, "", unit+" (log scale)")
+func pairPlot(title string, pairs []pairLine) ([]byte, error) {
+	p := newPlot(title, "", "")
 	var all []float64
 	for _, l := range pairs {
 		all = append(all, l.off, l.on)
@@ -173,7 +178,7 @@ func pairPlot(title, unit string, pairs []pairLine) ([]byte, error) {
 	p.X.Min, p.X.Max = -0.4, 1.4
 	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "off"}, {Value: 1, Label: "on"}}
 	p.X.Tick.Length = 0
-	return svg(p, 12*vg.Centimeter, 10*vg.Centimeter)
+	return svg(p, 13*vg.Centimeter, 10*vg.Centimeter)
 }
 
 // lane is one request of the timeline.
@@ -196,8 +201,18 @@ func timelinePlot(title string, lanes []lane) ([]byte, error) {
 	p.Add(grid)
 	var ticks []plot.Tick
 	latest := 0.0
+	rows := float64(len(lanes))
+	for i := range lanes[1:] {
+		if lanes[i].arm != lanes[i+1].arm {
+			rows++ // an empty row between the arms
+		}
+	}
+	y := rows
 	for i, l := range lanes {
-		y := float64(len(lanes) - 1 - i)
+		y--
+		if i > 0 && lanes[i-1].arm != l.arm {
+			y--
+		}
 		ticks = append(ticks, plot.Tick{Value: y, Label: l.arm + " " + l.name})
 		latest = max(latest, l.end)
 		wait, err := plotter.NewLine(plotter.XYs{{X: l.sent, Y: y}, {X: l.end, Y: y}})
@@ -215,9 +230,9 @@ func timelinePlot(title string, lanes []lane) ([]byte, error) {
 			p.Add(bar)
 		}
 	}
-	p.Y.Min, p.Y.Max = -0.7, float64(len(lanes))-0.3
+	p.Y.Min, p.Y.Max = -0.7, rows-0.3
 	p.X.Min, p.X.Max = 0, latest*1.02
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.Y.Tick.Length = 0
-	return svg(p, 22*vg.Centimeter, font.Length(float64(len(lanes))*0.62+3)*vg.Centimeter)
+	return svg(p, 22*vg.Centimeter, font.Length(rows*0.62+3)*vg.Centimeter)
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io/fs"
-	"math"
 
 	"interlude/results"
 )
@@ -43,6 +42,7 @@ func Render(fsys fs.FS) (Files, error) {
 
 // numbers are the sections that a run's timings fill.
 func (s *source) numbers(p *page) {
+	s.decision(p)
 	s.classes(p)
 	s.waterfall(p)
 	s.whoPays(p)
@@ -60,18 +60,18 @@ func (s *source) plots(files Files) error {
 		})
 	}
 	if len(dots) > 0 {
-		img, err := ttftPlot("Time to first token of short requests, by arm"+s.tag(), dots)
+		img, err := ttftPlot("Time to first token of each short request (log scale)"+s.tag(), dots)
 		if err != nil {
 			return err
 		}
 		files["plots/ttft.svg"] = img
 	}
 	if pairs := s.pairLines(); len(pairs) > 0 {
-		unit := "short TTFT, median of the slot"
+		what := "short TTFT"
 		if s.plan.Primary != "ttft_short" {
-			unit = "pair, sent to last token"
+			what = "sent to last token"
 		}
-		img, err := pairPlot(fmt.Sprintf("Each of %d pairs%s", len(pairs), s.tag()), unit, pairs)
+		img, err := pairPlot(fmt.Sprintf("Each of %d pairs, %s%s", len(pairs), what, s.tag()), pairs)
 		if err != nil {
 			return err
 		}
@@ -91,9 +91,9 @@ func (s *source) plots(files Files) error {
 func (s *source) tag() string {
 	switch {
 	case s.run.Emulated != "" && s.run.Speed != 1:
-		return fmt.Sprintf(" — emulated %s ×%g", s.run.Emulated, s.run.Speed)
+		return fmt.Sprintf(", emulated %s ×%g", s.run.Emulated, s.run.Speed)
 	case s.run.Emulated != "":
-		return " — emulated " + s.run.Emulated
+		return ", emulated " + s.run.Emulated
 	}
 	return ""
 }
@@ -101,31 +101,14 @@ func (s *source) tag() string {
 // pairLines is the primary metric of each pair that has it in both arms.
 func (s *source) pairLines() []pairLine {
 	var list []pairLine
-	at := map[int]int{}
-	for _, slot := range s.run.Slots {
-		if slot.AA || slot.Pair == 0 || !slot.Complete {
-			continue
-		}
-		i, ok := at[slot.Pair]
-		if !ok {
-			i = len(list)
-			at[slot.Pair] = i
-			list = append(list, pairLine{pair: slot.Pair})
-		}
-		v := s.slotMetric(slot.Slot)
-		if slot.Arm == results.Off {
-			list[i].off = v
-		} else {
-			list[i].on = v
+	if m := s.analysis.Metrics[s.plan.Primary]; m != nil {
+		for _, p := range m.Pairs {
+			if p.Off != nil && p.On != nil {
+				list = append(list, pairLine{p.Pair, *p.Off, *p.On})
+			}
 		}
 	}
-	var whole []pairLine
-	for _, l := range list {
-		if l.off > 0 && l.on > 0 && !math.IsInf(l.off, 0) && !math.IsInf(l.on, 0) {
-			whole = append(whole, l)
-		}
-	}
-	return whole
+	return list
 }
 
 // pictures shows the plots, each with what to look for.

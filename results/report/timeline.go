@@ -42,7 +42,7 @@ func (s *source) lanes(pair int, arm string) []lane {
 	for _, r := range recs {
 		base := recs[0].Sent
 		end := max(r.LastToken, r.End)
-		lanes = append(lanes, lane{arm: arm, name: r.Request, sent: results.Seconds(base, r.Sent), end: results.Seconds(base, end), spans: flows(r, base)})
+		lanes = append(lanes, lane{arm: arm, name: r.Request + " (" + r.Class + ")", sent: results.Seconds(base, r.Sent), end: results.Seconds(base, end), spans: flows(r, base)})
 	}
 	return lanes
 }
