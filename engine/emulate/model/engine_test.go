@@ -587,3 +587,34 @@ func BenchmarkWindow(b *testing.B) {
 		out = e.Step(false, out[:0])
 	}
 }
+
+// The experiment that the reports are about (experiment.md §2): a probe of 230
+// tokens at 7 s, behind or inside an answer of 2,215.
+func TestPairedShort(t *testing.T) {
+	a, probe := newTalk(1, 621), newTalk(2, 224)
+	off := New(config())
+	long := play(t, off, gen{Job: a.ask(0, 2215)})
+	short := play(t, off, gen{Job: probe.ask(0, 21), at: long.done})
+	if ttft := (short.first - 7*time.Second).Seconds(); ttft < 19.6 || ttft > 20.5 {
+		t.Errorf("off: TTFT %.3f s, want about 20.1", ttft)
+	}
+	blockOff := short.done.Seconds()
+
+	on := New(config())
+	job := probe.ask(0, 21)
+	job.NoCheckpoint = true
+	long = play(t, on, gen{Job: a.ask(0, 2215), stopAt: 7 * time.Second})
+	short = play(t, on, gen{Job: job, at: long.done})
+	if ttft := (short.first - 7*time.Second).Seconds(); ttft < 0.55 || ttft > 0.66 {
+		t.Errorf("on: TTFT %.3f s, want about 0.63", ttft)
+	}
+	rest := play(t, on, gen{Job: a.ask(long.tokens, 2215-long.tokens), at: short.done})
+	blockOn := rest.done.Seconds()
+	for _, block := range []float64{blockOff, blockOn} {
+		if block < 26.8 || block > 27.8 {
+			t.Errorf("blocks of %.2f and %.2f s, want about 27.3", blockOff, blockOn)
+			break
+		}
+	}
+	t.Logf("TTFT on %v, blocks %.3f and %.3f s", short.first-7*time.Second, blockOff, blockOn)
+}

@@ -37,7 +37,6 @@ type Reader struct {
 	start  int     // position of the first token of the answer
 	said   []int32 // canonical answer as far as it is written
 	next   int     // in said
-	write  writer
 	stages []writer
 	off    bool // derailed
 }
