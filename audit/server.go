@@ -34,13 +34,15 @@ func (e *evidence) checkReuse() {
 		s := e.slots[n]
 		raw, ok := e.slotFile(n, "engine.log")
 		if !ok {
+			if len(e.slots) > 1 {
+				e.notRun(check, "slot %d has no engine log in this directory", n)
+			}
 			continue
 		}
-		if why := e.ambiguous(n); why != "" {
-			e.notRun(check, "slot %d: %s", n, why)
+		got, ok := e.reuseOf(check, s, readEngineLog(raw))
+		if !ok {
 			continue
 		}
-		got := recount(readEngineLog(raw), chunkOf(s))
 		done++
 		total.Stops += got.Stops
 		total.Lost += got.Lost
@@ -61,6 +63,25 @@ func (e *evidence) checkReuse() {
 	case total.Lost == 0:
 		e.pass(check, "%d engine logs: %d stops, %d continuations, 0 processed tokens lost", done, total.Stops, total.Continuations)
 	}
+}
+
+// reuseOf recounts one slot: by the names of its journal where that is here, else
+// by lengths alone where no client left in between.
+func (e *evidence) reuseOf(check string, s results.SlotInfo, log engineLog) (reuse, bool) {
+	if raw, ok := e.slotFile(s.Slot, "journal.jsonl"); ok {
+		if t, err := readJournal(raw); err == nil && !t.Truncated {
+			got, err := recountByName(log, t, chunkOf(s))
+			if err != nil {
+				e.fail("engine_log", results.Invalid, nil, "", "slot %d (%s): %v", s.Slot, s.Arm, err)
+			}
+			return got, err == nil
+		}
+	}
+	if why := e.ambiguous(s.Slot); why != "" {
+		e.notRun(check, "slot %d: %s", s.Slot, why)
+		return reuse{}, false
+	}
+	return recount(log, chunkOf(s)), true
 }
 
 // ambiguous says why the log alone cannot tell whose stop was whose.
@@ -84,11 +105,6 @@ func chunkOf(s results.SlotInfo) int {
 		return 0
 	}
 	return n
-}
-
-// checkJournal replays the server's journal through a fresh machine.
-func (e *evidence) checkJournal() {
-	e.notRun("journal", "no journal was replayed")
 }
 
 // checkAttempts looks for gaps in the numbered ledger of starts: a start that

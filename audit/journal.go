@@ -1,0 +1,155 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"interlude/results"
+	"interlude/sched"
+)
+
+// gen is one GEN as a journal tells it.
+type gen struct {
+	id        sched.ID
+	upto      int // > 0: a read slice
+	reused    int // of its RESUME; -1 none came
+	read      int // of its last PP
+	generated int
+	ended     bool
+	process   int // which engine process, from 0: a cache ends with its process
+}
+
+// tale is what a journal says, next to what a fresh machine makes of it.
+type tale struct {
+	sched.Replayed
+	gens   []gen
+	prompt map[sched.ID]int
+}
+
+// readJournal replays a journal and collects its GENs.
+func readJournal(raw []byte) (tale, error) {
+	t := tale{prompt: map[sched.ID]int{}}
+	open, process := -1, 0
+	var err error
+	t.Replayed, err = sched.Replay(bytes.NewReader(raw), func(e sched.Event, actions []sched.Action) {
+		if e.Kind == sched.Arrive {
+			t.prompt[e.ID] = e.Request.Prompt
+		}
+		if open >= 0 && (e.ID == t.gens[open].id || e.Kind == sched.EngineDied) {
+			open = t.gens[open].hear(e, open)
+		}
+		if e.Kind == sched.EngineDied {
+			process++
+		}
+		for _, a := range actions {
+			if a.Kind == sched.Start {
+				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, process: process})
+				open = len(t.gens) - 1
+			}
+		}
+	})
+	return t, err
+}
+
+// hear takes in one event of the GEN at index at, and returns the index that is
+// open afterwards.
+func (g *gen) hear(e sched.Event, at int) int {
+	switch e.Kind {
+	case sched.Resumed:
+		g.reused = e.N
+	case sched.Reading:
+		g.read = e.N
+	case sched.Done:
+		g.generated, g.ended = e.Stats.Generated, true
+		return -1
+	case sched.SliceDone:
+		g.generated, g.ended = 1, true
+		return -1
+	case sched.Refused, sched.EngineDied:
+		return -1
+	}
+	return at
+}
+
+// checkJournal replays each server's journal through a fresh machine, which must
+// do the same, and compares what came of it with the counters the server showed.
+func (e *evidence) checkJournal() {
+	const check = "journal"
+	replayed, steps := 0, 0
+	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
+		s := e.slots[n]
+		raw, ok := e.slotFile(n, "journal.jsonl")
+		if !ok {
+			continue
+		}
+		t, err := readJournal(raw)
+		switch {
+		case err != nil:
+			e.fail(check, results.Invalid, nil, "", "slot %d (%s): %v", n, s.Arm, err)
+		case t.Mismatch != "":
+			e.fail(check, results.Invalid, nil, t.Mismatch, "slot %d (%s): a fresh machine does not decide as the journal says (or the scheduler has changed since the run): %s", n, s.Arm, t.Mismatch)
+		case t.Truncated:
+			e.notRun(check, "slot %d: the journal is truncated after %d events", n, t.Events)
+			continue
+		}
+		replayed++
+		steps += t.Events
+		for _, c := range []struct {
+			name string
+			want uint64
+		}{{"preemptions", t.Counters.Preemptions}, {"resumes", t.Counters.Resumes}, {"drained_tokens", t.Counters.Drained},
+			{"lost_prefix_tokens", t.Counters.LostPrefix}, {"reread_tokens", t.Counters.Reread}} {
+			if got, ok := counter(s.Witness, c.name); ok && err == nil && s.Complete && uint64(got) != c.want {
+				e.fail("journal_counters", results.Invalid, nil, "", "slot %d (%s): the server shows %s = %g, its journal gives %d", n, s.Arm, c.name, got, c.want)
+			}
+		}
+	}
+	if replayed == 0 {
+		e.notRun(check, "no whole journal lies in the run directory")
+		return
+	}
+	e.pass(check, "%d journals, %d events, were replayed", replayed, steps)
+}
+
+// recountByName is recount with the names that a journal gives the GENs of a log:
+// sound also where clients left in between. The error says why the two cannot be
+// laid side by side.
+func recountByName(log engineLog, t tale, chunk int) (reuse, error) {
+	gens := slices.DeleteFunc(slices.Clone(t.gens), func(g gen) bool { return !g.ended })
+	if len(gens) != len(log.Runs) {
+		return reuse{}, fmt.Errorf("the engine's log has %d GENs, the journal %d", len(log.Runs), len(gens))
+	}
+	var out reuse
+	emitted := map[sched.ID]int{}
+	before := map[sched.ID]int{} // index of the request's GEN before, from 1
+	for i, g := range gens {
+		run := log.Runs[i]
+		if run.Generated != g.generated || g.reused >= 0 && run.Reused != g.reused {
+			return reuse{}, fmt.Errorf("GEN %d: the engine's log says %d reused and %d generated, the journal %d and %d", i+1, run.Reused, run.Generated, g.reused, g.generated)
+		}
+		if k := before[g.id]; k > 0 && gens[k-1].process == g.process {
+			out.Continuations++
+			p := gens[k-1]
+			switch {
+			case p.upto > 0:
+				out.Lost += max(0, p.upto-run.Reused)
+			case p.generated > 0:
+				out.Lost += max(0, t.prompt[g.id]+emitted[g.id]-1-run.Reused)
+			case chunk > 0:
+				out.Lost += max(0, p.read/chunk*chunk-run.Reused)
+			default:
+				out.Reread += max(0, p.read-run.Reused)
+			}
+		}
+		if run.Cancelled {
+			out.Stops++
+		}
+		if g.upto == 0 {
+			emitted[g.id] += g.generated
+		}
+		before[g.id] = i + 1
+	}
+	return out, nil
+}
