@@ -39,6 +39,9 @@ func (m *Machine) openPark(r *request, edge bool) {
 	if !edge {
 		p.drain = m.elapsed(r.gen.stopAt)
 	}
+	if p.inRead && m.engine.ResumePrefill {
+		p.drain = m.elapsed(max(r.gen.stopAt, r.gen.posAt)) // until then it read what is kept
+	}
 	if p.inRead {
 		p.tokens = r.gen.pos
 	}

@@ -279,6 +279,8 @@ func (m *Machine) done(r *request, f Finish, s Stats) bool {
 			well = ReasonLength
 		}
 		m.finish(r, well)
+	case f == FinishCancel && r.state == StateStopping && r.parks > 0 && !r.gen.gained:
+		m.goOn(r)
 	case f == FinishCancel && r.state == StateStopping:
 		m.toPark(r, false)
 	case f == FinishNonfinite && r.out == 0 && !r.retried && r.state == StateReading:
@@ -323,6 +325,18 @@ func (m *Machine) toPark(r *request, edge bool) {
 	m.openPark(r, edge)
 	m.set(r, StateParked)
 	m.parked = append(m.parked, r)
+}
+
+// goOn gives the engine back to a request whose stop came so early that it gained
+// nothing since its last park: the progress law.
+func (m *Machine) goOn(r *request) {
+	m.closePark(r)
+	run := r.gen.run
+	r.barren = true
+	m.active = r
+	m.set(r, StateReading)
+	r.gen = gen{began: m.now, run: run}
+	m.send(r, true)
 }
 
 // again puts a request back where it stood in the queue.

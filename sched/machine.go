@@ -72,6 +72,7 @@ type request struct {
 	waited  time.Duration // starvation clock: time lost to later arrivals
 	passed  int           // sooner requests started in this park
 	parks   int
+	barren  bool // a stop of its read came before its first chunk
 	shield  bool // started by the starvation tier: one protected quantum
 	out     int  // accepted output tokens
 	high    int  // highest position ever read, prompt and output together

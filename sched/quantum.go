@@ -25,14 +25,16 @@ func (quantum) judge(m *Machine, a *request, _ bool) verdict {
 }
 
 // mayStopRead says that a read may be stopped now: RESUME was read, and either
-// the engine keeps its chunks and one was gained since the last park (the
-// progress law), or losing it is allowed.
+// the engine keeps its chunks, or losing it is allowed. A chunk under way at the
+// STOP is kept too, so what was stopped before must only have begun one by now:
+// the policies' minimum run sees to that, and done refuses a park that gained
+// nothing all the same.
 func (m *Machine) mayStopRead(a *request, lose bool) bool {
 	if !a.gen.resumed {
 		return false
 	}
 	if m.engine.ResumePrefill {
-		return a.parks == 0 || a.gen.gained
+		return a.parks == 0 || a.gen.gained || !a.barren
 	}
 	return lose
 }

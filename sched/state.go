@@ -59,8 +59,9 @@ var transitions = [states][states]string{
 		StateEnded:    "Done, EngineDied",
 	},
 	StateStopping: {
-		StateParked: "Done, neither finished nor cancelled",
-		StateEnded:  "Done finished or cancelled, SliceDone cancelled, EngineDied",
+		StateReading: "Done before anything was gained since the last park",
+		StateParked:  "Done, neither finished nor cancelled",
+		StateEnded:   "Done finished or cancelled, SliceDone cancelled, EngineDied",
 	},
 	StateParked: {
 		StateReading: "Start resume",
