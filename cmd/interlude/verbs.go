@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,7 @@ const defaultManifest = "paired-short"
 
 // verbs is the whole tree, in the order of --help.
 func verbs() []*cobra.Command {
-	return []*cobra.Command{newPlan(), newEngine(), newVersion()}
+	return []*cobra.Command{newPlan(), newEngine(), newServe(), newAudit(), newVersion()}
 }
 
 func indentJSON(v any) ([]byte, error) {
@@ -22,4 +23,16 @@ func indentJSON(v any) ([]byte, error) {
 	e.SetIndent("", "  ")
 	err := e.Encode(v)
 	return b.Bytes(), err
+}
+
+// otherKeys are the keys of m beside those named, sorted.
+func otherKeys[V any](m map[string]V, except ...string) []string {
+	var out []string
+	for k := range m {
+		if !slices.Contains(except, k) {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
 }

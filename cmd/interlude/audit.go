@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"interlude/audit"
+	"interlude/results"
+	"interlude/results/stats"
+)
+
+func newAudit() *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:     "audit DIR",
+		GroupID: "judge",
+		Short:   "Say what in a run directory can be believed",
+		Long: `Judges a run from its files alone: was it admissible, are the answers right, do
+counts, order, logs and journal agree, and does every number of the summary come
+out again when it is computed a second time by other code. Nothing is written.
+
+Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it is BROKEN.`,
+		Example: `  interlude audit results/runs/<run>
+  interlude audit results/published/<run> --all      # passed checks too
+  interlude audit <run> --json | less`,
+		Args: exactly(1, "a run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, judged, err := judge(args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				b, err := indentJSON(judged.Findings)
+				if err != nil {
+					return err
+				}
+				if _, err := out.Write(b); err != nil {
+					return err
+				}
+			} else {
+				printFindings(out, judged, all)
+			}
+			switch code := stats.ExitCode(s.Verdict); code {
+			case 12, 13:
+				return exit{code: code}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print findings.json")
+	cmd.Flags().BoolVar(&all, "all", false, "print passed checks too")
+	return cmd
+}
+
+func printFindings(out io.Writer, r *audit.Report, all bool) {
+	counts := map[string]int{}
+	right := 0
+	for _, j := range r.Judgements {
+		if j.Right {
+			right++
+		}
+	}
+	for _, f := range r.Findings {
+		counts[f.Status]++
+		if f.Status == "pass" && !all {
+			continue
+		}
+		printFinding(out, f)
+	}
+	fmt.Fprintf(out, "%d checks passed, %d failed, %d not run; %d of %d judged answers right\n",
+		counts["pass"], counts["fail"], counts["not_run"], right, len(r.Judgements))
+}
+
+func printFinding(out io.Writer, f results.Finding) {
+	head := strings.ToUpper(f.Status)
+	if f.Weight != "" && f.Status == "fail" {
+		head += " (" + f.Weight + ")"
+	}
+	fmt.Fprintf(out, "%s %s: %s\n", head, f.Check, f.Text)
+	if len(f.Records) > 0 {
+		fmt.Fprintf(out, "    records: %s\n", strings.Join(f.Records, ", "))
+	}
+	if f.Evidence != "" {
+		fmt.Fprintf(out, "    evidence: %s\n", f.Evidence)
+	}
+	if f.Command != "" {
+		fmt.Fprintf(out, "    see: %s\n", f.Command)
+	}
+}

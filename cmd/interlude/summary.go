@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"interlude/results"
+)
+
+// strictJSON decodes one JSON value and nothing after it; unknown fields are faults.
+func strictJSON(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.More() {
+		return fmt.Errorf("there is more after the first JSON value")
+	}
+	return nil
+}
+
+// printSummary says on a terminal what the first screen of the report says.
+func printSummary(out io.Writer, s results.Summary) {
+	what := "measured on a real engine"
+	if s.Emulated != "" {
+		what = fmt.Sprintf("on the stand-in engine, profile %s: its times are a profile's, not hardware's", s.Emulated)
+	}
+	if s.Speed != 0 && s.Speed != 1 {
+		what += fmt.Sprintf(", speed ×%g", s.Speed)
+	}
+	fmt.Fprintf(out, "\n%s  (%s)\n", s.Verdict, what)
+	for _, r := range s.Reasons {
+		fmt.Fprintln(out, "  -", r)
+	}
+	if len(s.Arms) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, value func(*results.Arm) string, delta string) {
+		fmt.Fprintf(w, "%s\t", name)
+		for _, arm := range armNames(s) {
+			fmt.Fprintf(w, "%s\t", value(s.Arms[arm]))
+		}
+		fmt.Fprintf(w, "%s\t\n", delta)
+	}
+	fmt.Fprintf(w, "\t%s\ton/off [95 %%]\t\n", strings.Join(armNames(s), "\t"))
+	row("short TTFT median, s", func(a *results.Arm) string { return median(a.TTFTShort) }, ratio(s, "ttft_short"))
+	row("short TTFT max, s", func(a *results.Arm) string { return maximum(a.TTFTShort) }, "")
+	row("output tok/s", func(a *results.Arm) string { return number(a.OutputTokS) }, ratio(s, "output_tok_s"))
+	row("block, s", func(a *results.Arm) string { return number(a.Block) }, ratio(s, "block_s"))
+	row("completed", func(a *results.Arm) string { return fmt.Sprintf("%d/%d", a.Requests.Completed, a.Requests.Planned) }, "")
+	row("audits exact", func(a *results.Arm) string {
+		if a.Audits == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%d/%d", a.Audits.Exact, a.Audits.Total)
+	}, "")
+	row("parks", func(a *results.Arm) string { return count(a.Parks) }, "")
+	row("lost prefix tokens", func(a *results.Arm) string { return count(a.LostPrefix) }, "")
+	_ = w.Flush()
+	fmt.Fprintf(out, "n = %d pairs\n", s.Pairs)
+}
+
+// armNames are off, on, and then the controls by name.
+func armNames(s results.Summary) []string {
+	names := []string{}
+	for _, first := range []string{results.Off, results.On} {
+		if s.Arms[first] != nil {
+			names = append(names, first)
+		}
+	}
+	return append(names, otherKeys(s.Arms, results.Off, results.On)...)
+}
+
+func median(d *results.Dist) string {
+	if d == nil {
+		return "-"
+	}
+	return number(d.Median)
+}
+
+func maximum(d *results.Dist) string {
+	if d == nil {
+		return "-"
+	}
+	return number(d.Max)
+}
+
+func number(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *v)
+}
+
+func count(v *int) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprint(*v)
+}
+
+func ratio(s results.Summary, metric string) string {
+	d, ok := s.Deltas[metric]
+	if !ok || d.Ratio == nil {
+		return "-"
+	}
+	if d.Low == nil || d.High == nil {
+		return fmt.Sprintf("%.3f", *d.Ratio)
+	}
+	return fmt.Sprintf("%.3f [%.3f, %.3f]", *d.Ratio, *d.Low, *d.High)
+}
