@@ -10,7 +10,7 @@ import (
 // TheilSen is the median of all pairwise slopes of y over x with Sen's 95 %
 // interval (1968), from the null distribution of Kendall's S: exact up to 60 points
 // without ties, its normal limit with the correction for ties otherwise. ok is
-// false where no interval exists (fewer than two different x; about n < 5).
+// false where no interval exists (n < 5).
 func TheilSen(x, y []float64) (slope float64, interval Interval, ok bool) {
 	var slopes []float64
 	for i := range x {
@@ -26,8 +26,11 @@ func TheilSen(x, y []float64) (slope float64, interval Interval, ok bool) {
 	slices.Sort(slopes)
 	m := len(slopes)
 	slope = (slopes[(m-1)/2] + slopes[m/2]) / 2
-	k := 0
-	if n := len(x); n <= 60 && m == n*(n-1)/2 && !ties(y) {
+	n, k := len(x), 0
+	if n < 5 { // the most extreme order of four points has a two-sided p of 1/12
+		return slope, Interval{}, false
+	}
+	if n <= 60 && m == n*(n-1)/2 && !ties(y) {
 		k = tailRank(inversions(n))
 	} else {
 		k = int(math.Floor((float64(m) - distuv.UnitNormal.Quantile(0.975)*kendallSD(n, y)) / 2))
