@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"results/stats":        {"results"},
 	"results/report":       {"results", "results/stats", "audit"},
 	"audit":                {"results", "results/stats", "workloads", "sched"},
-	"audit/audittest":      {"results", "workloads"}, // test support: fabricated run directories
+	"audit/audittest":      {"results", "workloads"}, // test support
 	"cmd/interlude":        {"*"},
 	"cmd/interlude-llama":  {"engine", "engine/llama"},
 }
@@ -58,8 +58,8 @@ var confined = map[string][]string{
 	"net/http":                 {"sched/serve", "harness/client", "harness/observe", "harness/calibrate", "harness/liar"},
 	"os/exec":                  {"harness/supervise"},
 	"github.com/spf13/cobra":   {"cmd/interlude", "cmd/interlude-llama"},
-	"github.com/hybridgroup/":  {"engine/llama"},
-	"github.com/ebitengine/":   {"engine/llama"},
+	"github.com/hybridgroup/":  {"cmd/interlude-llama"},
+	"github.com/ebitengine/":   {"cmd/interlude-llama"},
 	"github.com/jupiterrider/": {"cmd/interlude-llama"},
 }
 
