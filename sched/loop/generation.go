@@ -161,7 +161,7 @@ func (l *Loop) onResume(reused int) {
 	g := &l.current
 	r := g.req
 	g.resumed, g.pos = true, reused
-	l.ledger.begin(g.ids, reused)
+	l.ledger.begin(r.prefix(g.ids), reused)
 	if !r.resumed {
 		r.resumed = true
 		r.stats.Cached = reused
@@ -182,7 +182,7 @@ func (l *Loop) onDone(d *engine.Done) {
 		r.failure = fmt.Errorf("engine: DONE counts %d tokens, %d were printed", d.Generated, g.tokens)
 		finish = sched.FinishError
 	}
-	l.leave()
+	l.leave(finish)
 	if g.upto > 0 && g.err == "" {
 		edge := g.upto
 		if g.tokens == 0 {
@@ -196,22 +196,30 @@ func (l *Loop) onDone(d *engine.Done) {
 }
 
 // leave ends the present GEN and notes what the engine keeps of it: after a
-// decode the prompt and all tokens but the last, after a read that was stopped
-// only its checkpoints.
-func (l *Loop) leave() {
+// decode the prompt and all tokens but the last (and perhaps some beyond a budget
+// that ran out within a window), after a stopped read only checkpoints.
+func (l *Loop) leave(finish sched.Finish) {
 	g := &l.current
 	r := g.req
-	ids, read := g.ids, len(g.ids)
+	p := r.prefix(g.ids)
+	read, alone := len(g.ids), g.upto > 0 || r.spec.PrefillOnly // one token, thrown away
 	if g.tokens == 0 {
 		read = g.pos
-	} else if g.upto == 0 && !r.spec.PrefillOnly && r.failure == nil {
-		ids = r.ids[:len(r.ids)-1]
+	} else if !alone && r.failure == nil {
+		p.ids = r.ids[:len(r.ids)-1]
 	}
-	l.ledger.end(ids, read, g.tokens > 0 && r.failure == nil)
-	if !g.ckpt {
-		l.ledger.dropCheckpoints()
-	}
+	over := finish == sched.FinishLength && !alone
+	l.ledger.end(p, len(g.ids), read, over, g.tokens > 0 && r.failure == nil, g.ckpt)
 	l.current = generation{}
+}
+
+// prefix is what the engine compares of a GEN of r over ids.
+func (r *Request) prefix(ids []int32) prefix {
+	p := prefix{ids: ids, cvec: 1, image: r.spec.Image != ""}
+	if r.params.Cvec != nil {
+		p.cvec = *r.params.Cvec
+	}
+	return p
 }
 
 // onErr follows an ERR line that names no DONE. Before RESUME it refuses the GEN

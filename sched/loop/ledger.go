@@ -1,35 +1,65 @@
 package loop
 
-import "interlude/engine"
+import (
+	"slices"
 
-// turnToken opens every turn (<|im_start|>); the engine checkpoints at turns.
+	"interlude/engine"
+)
+
+// turnToken opens every turn (<|im_start|>); the engine takes checkpoints right
+// behind it.
 const turnToken int32 = 248045
 
 const (
 	rootFrom        = 2048   // the root checkpoint is the first turn boundary at or after this position
 	checkpointEvery = 16_384 // fresh tokens between periodic checkpoints
-	checkpointLimit = 6      // checkpoints one session holds
+	checkpointLimit = 6      // checkpoints of one session
+	shortRead       = 64     // a segment up to this long is read through small windows
+	defaultChunk    = 8192   // of a batched read, where INFO does not say
 	sharedHeader    = 64     // tokens of accidental common text that do not make two prompts one conversation
 )
 
-// held is one session that the engine keeps: ids, and the positions in them
-// that it can rewind to. An incomplete session (a request runs, was stopped
-// while reading, or opted out of checkpoints) has only its positions.
-type held struct {
+// prefix is what decides whether a saved state serves a prompt.
+type prefix struct {
 	ids   []int32 // shared with requests; never written
-	full  bool    // all of ids can be resumed
-	marks []int   // ascending positions of checkpoints
+	cvec  int
+	image bool // the pads of two images look alike: never reused, as far as we can tell
 }
 
-// usable is the longest prefix of prompt that the engine can take from h: a
-// saved state serves only if all of its tokens begin the prompt and at least
-// one token is left to read (engine-protocol.md §2.2).
-func (h *held) usable(prompt []int32) int {
+// common is the number of leading tokens that p and q share.
+func (p prefix) common(q prefix) int {
+	if p.cvec != q.cvec || p.image || q.image {
+		return 0
+	}
+	n := min(len(p.ids), len(q.ids))
+	for i := range n {
+		if p.ids[i] != q.ids[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// held is one session that the engine keeps: its tokens, and the positions in
+// them that it can rewind to.
+type held struct {
+	prefix
+	kept  bool  // outlives its GEN: it can be continued and is parked. Not while one runs, after a stopped read or with ckpt=0
+	over  bool  // it may end in tokens that were not printed; then nothing can continue it
+	marks []int // ascending positions of checkpoints; the first may be the root
+
+	from     int // where the latest read of it began
+	periodic int // the latest periodic checkpoint
+}
+
+// usable is the longest state of h that p can start from: all of its tokens must
+// begin p, and one token must be left to read (engine-protocol.md §2.2).
+func (h *held) usable(p prefix) int {
 	if h == nil {
 		return 0
 	}
-	common := min(commonPrefix(h.ids, prompt), len(prompt)-1)
-	if h.full && len(h.ids) <= common {
+	common := min(h.common(p), len(p.ids)-1)
+	if h.kept && !h.over && len(h.ids) <= common {
 		return len(h.ids)
 	}
 	best := 0
@@ -41,12 +71,13 @@ func (h *held) usable(prompt []int32) int {
 	return best
 }
 
-// ledger is what the loop believes the engine holds, by token ids: the live
-// session with its checkpoints, and the parked sessions, oldest first. It
-// only estimates what a request must read and never gates a command: every
-// RESUME corrects it. It follows engine-protocol.md §2.1–2.5.
+// ledger is what the loop believes the engine holds: the live session with its
+// checkpoints and the parked ones, oldest first (engine-protocol.md §2.1–2.5).
+// It only estimates what a request must read. It gates nothing, and every RESUME
+// corrects it.
 type ledger struct {
 	slots  int  // sessions kept beside the live one; 0: cache off
+	chunk  int  // of a batched read
 	keeps  bool // a stopped read keeps what it has read (resume_prefill)
 	live   *held
 	parked []*held
@@ -54,215 +85,181 @@ type ledger struct {
 
 // newLedger is the empty ledger of a process that has just become ready.
 func newLedger(info engine.Info) ledger {
-	var l ledger
-	if mib, ok := info.Int("conversation_cache_mib"); ok && mib > 0 {
+	l := ledger{chunk: defaultChunk}
+	if n, _ := info.Int(engine.KeyPrefillChunk); n > 0 {
+		l.chunk = n
+	}
+	if mib, _ := info.Int(engine.KeyCacheMiB); mib > 0 {
 		l.slots = 4
-		if n, ok := info.Int("conversation_cache_slots"); ok {
+		if n, ok := info.Int(engine.KeyCacheSlots); ok {
 			l.slots = n
 		}
 	}
-	if k, ok := info.Int("sequences"); ok && k > 1 {
+	if k, _ := info.Int(engine.KeySequences); k > 1 {
 		l.slots += k - 1
 	}
-	l.keeps = info.Has("resume_prefill")
+	l.keeps = info.Able(engine.KeyResumePrefill)
 	return l
 }
 
-// reusable estimates how many tokens of prompt the engine need not read.
-// What the ledger does not know counts as unread.
-func (l *ledger) reusable(prompt []int32) int {
-	best := l.live.usable(prompt)
+// reusable estimates how many tokens of p the engine need not read. What the
+// ledger does not know counts as unread.
+func (l *ledger) reusable(p prefix) int {
+	best := l.live.usable(p)
 	for _, h := range l.parked {
-		best = max(best, h.usable(prompt))
+		best = max(best, h.usable(p))
 	}
 	return best
 }
 
-// shares reports whether prompt has more than its system root in common with
-// a conversation that the engine holds: with ckpt=0 it would consume that
-// conversation's snapshot and leave nothing.
-func (l *ledger) shares(prompt []int32, root int) bool {
-	if l.reusable(prompt) > root {
-		return true
-	}
-	limit := root + sharedHeader
-	if l.live != nil && commonPrefix(l.live.ids, prompt) > limit {
+// shares says that p has more than its system root in common with a conversation
+// that the engine holds: with ckpt=0 it would consume that one's snapshot and
+// leave nothing.
+func (l *ledger) shares(p prefix, root int) bool {
+	if l.reusable(p) > root {
 		return true
 	}
 	for _, h := range l.parked {
-		if commonPrefix(h.ids, prompt) > limit {
+		if h.common(p) > root+sharedHeader {
 			return true
 		}
 	}
-	return false
+	return l.live != nil && l.live.common(p) > root+sharedHeader
 }
 
-// begin follows a RESUME: the engine resumed prompt at reused and will go on
-// to read the rest. Whatever it left behind is parked, what it restored is
-// consumed, and what the ledger had promised in vain is forgotten.
-func (l *ledger) begin(prompt []int32, reused int) {
-	expected := l.reusable(prompt)
-	old := l.live
-	l.live = &held{ids: prompt}
-	if reused > 0 {
-		l.live.marks = append(l.live.marks, reused)
-	}
-	switch {
-	case old.holds(prompt, reused):
-		l.live.marks = append(old.before(reused), l.live.marks...)
-		if !old.full || reused == len(old.ids) {
+// begin follows a RESUME: the engine starts p from a state of reused tokens.
+// What it replaced is parked, what it restored is consumed, and what the ledger
+// had promised in vain is forgotten.
+func (l *ledger) begin(p prefix, reused int) {
+	old, next := l.live, &held{prefix: p, from: reused}
+	if !old.has(p, reused) {
+		for i, h := range slices.Backward(l.parked) {
+			if h.has(p, reused) {
+				next.inherit(h, reused)
+				l.parked = slices.Delete(l.parked, i, i+1)
+				break
+			}
+		}
+	} else {
+		next.inherit(old, reused)
+		if reused == len(old.ids) {
 			old = nil // continued: nothing is left behind
 		}
-	default:
-		if i := l.findParked(prompt, reused); i >= 0 {
-			l.live.marks = append(l.parked[i].before(reused), l.live.marks...)
-			l.parked = append(l.parked[:i], l.parked[i+1:]...)
-		}
 	}
-	if reused < expected {
-		l.forget(prompt, reused)
-		if old.usable(prompt) > reused {
-			old = nil
-		}
+	l.parked = slices.DeleteFunc(l.parked, func(h *held) bool { return h.usable(p) > reused })
+	if old.usable(p) <= reused {
+		l.park(old)
 	}
-	l.park(old)
+	l.live = next
 }
 
-// end follows the last line of a GEN: ids is what the engine had consumed by
-// then and read is how far it had read. whole says that the session can be
-// continued (finished or stopped in decode, without ckpt=0).
-func (l *ledger) end(ids []int32, read int, whole bool) {
-	if l.live == nil {
-		l.live = &held{}
-	}
+// end follows DONE. p is what the engine has consumed, its first n tokens are the
+// prompt, of which it has read up to read. over: a window went beyond what was
+// printed. kept is false after a stopped read, ckpt with ckpt=0.
+func (l *ledger) end(p prefix, n, read int, over, kept, ckpt bool) {
 	h := l.live
-	from := 0
-	if n := len(h.marks); n > 0 {
-		from = h.marks[n-1]
-	}
-	h.marks = checkpoints(h.marks, ids[:min(read, len(ids))], from)
-	h.ids, h.full = ids, whole
-	if !whole && l.keeps {
-		h.ids, h.full = ids[:min(read, len(ids))], true
-	}
-}
-
-// dropCheckpoints leaves the live session unusable beyond its root: the GEN
-// carried ckpt=0.
-func (l *ledger) dropCheckpoints() {
-	if l.live == nil {
+	if h == nil {
 		return
 	}
-	l.live.full = false
-	if len(l.live.marks) > 1 {
-		l.live.marks = l.live.marks[:1]
+	l.checkpoint(h, p.ids[:n], read, ckpt)
+	if !kept && l.keeps {
+		p.ids, kept = p.ids[:read], true
 	}
+	h.prefix, h.over, h.kept = p, over, kept && ckpt
 }
 
-// holds reports whether h has a state of exactly n tokens that begins prompt.
-func (h *held) holds(prompt []int32, n int) bool {
-	if h == nil || n == 0 || n > len(h.ids) || commonPrefix(h.ids[:n], prompt) < n {
+// has says that h may hold a state of exactly n tokens that begins p: what ended
+// with its budget may be as long as what was printed after all.
+func (h *held) has(p prefix, n int) bool {
+	if h == nil || n == 0 || n > len(h.ids) || h.common(prefix{p.ids[:n], p.cvec, p.image}) < n {
 		return false
 	}
-	if h.full && n == len(h.ids) {
-		return true
-	}
-	for _, m := range h.marks {
-		if m == n {
-			return true
-		}
-	}
-	return false
+	return h.kept && n == len(h.ids) || slices.Contains(h.marks, n)
 }
 
-// before returns a copy of the checkpoints before n.
-func (h *held) before(n int) []int {
-	var out []int
-	for _, m := range h.marks {
-		if m < n {
-			out = append(out, m)
-		}
+// inherit takes the checkpoints of from at or before n.
+func (h *held) inherit(from *held, n int) {
+	i := 0
+	for i < len(from.marks) && from.marks[i] <= n {
+		i++
 	}
-	return out
-}
-
-// findParked returns the newest parked session that holds n tokens of prompt, or -1.
-func (l *ledger) findParked(prompt []int32, n int) int {
-	for i := len(l.parked) - 1; i >= 0; i-- {
-		if l.parked[i].holds(prompt, n) {
-			return i
-		}
-	}
-	return -1
-}
-
-// forget drops the parked sessions that promised more than n tokens of prompt.
-func (l *ledger) forget(prompt []int32, n int) {
-	kept := l.parked[:0]
-	for _, h := range l.parked {
-		if h.usable(prompt) <= n {
-			kept = append(kept, h)
-		}
-	}
-	clear(l.parked[len(kept):])
-	l.parked = kept
+	h.marks = slices.Clone(from.marks[:i])
+	h.periodic = min(from.periodic, n/checkpointEvery*checkpointEvery)
 }
 
 // park keeps h beside the live session, without the older copies that it
 // contains, and evicts the oldest beyond the slots.
 func (l *ledger) park(h *held) {
-	if h == nil || !h.full || l.slots == 0 {
+	if h == nil || !h.kept || l.slots == 0 {
 		return
 	}
-	kept := l.parked[:0]
-	for _, p := range l.parked {
-		if len(p.ids) > len(h.ids) || commonPrefix(p.ids, h.ids) < len(p.ids) {
-			kept = append(kept, p)
-		}
+	l.parked = slices.DeleteFunc(l.parked, func(p *held) bool {
+		return len(p.ids) <= len(h.ids) && p.common(h.prefix) == len(p.ids)
+	})
+	l.parked = append(l.parked, h)
+	if n := len(l.parked) - l.slots; n > 0 {
+		l.parked = slices.Delete(l.parked, 0, n)
 	}
-	kept = append(kept, h)
-	if n := len(kept) - l.slots; n > 0 {
-		kept = append(kept[:0], kept[n:]...)
-	}
-	l.parked = kept
 }
 
-// checkpoints adds to marks those that the engine takes while it reads ids
-// from position from: the root, one each checkpointEvery tokens, the last turn.
-func checkpoints(marks []int, ids []int32, from int) []int {
-	root := len(marks) == 0
-	last := from
-	for p := from + 1; p < len(ids); p++ {
-		turn := ids[p] == turnToken
-		switch {
-		case root && turn && p >= rootFrom:
-			root = false
-		case p-last >= checkpointEvery:
-		default:
-			continue
+// checkpoint adds the marks that the engine takes while it reads prompt from
+// h.from up to read: the root, the last turn, and one at the first edge of a chunk
+// at least checkpointEvery tokens beyond the last such one. With ckpt=0 only the
+// root is taken. Beyond the limit the tail goes first.
+func (l *ledger) checkpoint(h *held, prompt []int32, read int, ckpt bool) {
+	root, turn := boundary(prompt, rootFrom), lastBoundary(prompt)
+	cuts := [...]int{root, turn, len(prompt) - 1}
+	slices.Sort(cuts[:])
+	add := func(at int) {
+		if n := len(h.marks); n > 0 && h.marks[n-1] == at {
+			return
 		}
-		marks = append(marks, p)
-		last = p
+		if len(h.marks) >= checkpointLimit {
+			h.marks = h.marks[:checkpointLimit-1]
+		}
+		h.marks = append(h.marks, at)
 	}
-	for p := len(ids) - 1; p > last; p-- {
-		if ids[p] == turnToken {
-			marks = append(marks, p)
-			break
+	at, grid := h.from, h.from
+	if l.keeps {
+		grid = 0
+	}
+	for _, cut := range cuts {
+		batched := cut-at > shortRead
+		for at < cut {
+			next := cut
+			if batched {
+				next = min(cut, grid+((at-grid)/l.chunk+1)*l.chunk)
+			}
+			if at = next; at > read {
+				return
+			}
+			if ckpt && batched && at-h.periodic >= checkpointEvery {
+				h.periodic = at
+				add(at)
+			}
+			if at == root || at == turn && ckpt {
+				add(at)
+			}
 		}
 	}
-	if n := len(marks) - checkpointLimit; n > 0 {
-		marks = append(marks[:1], marks[1+n:]...) // the root is pinned, the oldest go
-	}
-	return marks
 }
 
-// commonPrefix is the number of leading ids that a and b share.
-func commonPrefix(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
+// boundary is the first place behind a turn token at or after from; 0 is none.
+func boundary(ids []int32, from int) int {
+	if from < len(ids) {
+		if i := slices.Index(ids[from-1:], turnToken); i >= 0 {
+			return from + i
 		}
 	}
-	return n
+	return 0
+}
+
+// lastBoundary is the last place behind a turn token; 0 is none.
+func lastBoundary(ids []int32) int {
+	for i, id := range slices.Backward(ids) {
+		if id == turnToken {
+			return i + 1
+		}
+	}
+	return 0
 }

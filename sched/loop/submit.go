@@ -48,7 +48,8 @@ func (l *Loop) arrive(r *Request) *Rejected {
 	l.lastID++
 	r.id = l.lastID
 	s := &r.spec
-	r.estimate = len(s.Prompt) - l.ledger.reusable(s.Prompt)
+	p := r.prefix(r.ids)
+	r.estimate = len(p.ids) - l.ledger.reusable(p)
 	l.at = max(l.at, time.Since(l.origin))
 	r.arrived = l.at
 	l.requests[r.id] = r
@@ -57,7 +58,7 @@ func (l *Loop) arrive(r *Request) *Rejected {
 	l.step(sched.Event{Kind: sched.Arrive, ID: r.id, Request: sched.Request{
 		Priority: s.Priority, Explicit: s.Explicit,
 		Prompt: len(s.Prompt), Unread: r.estimate, MaxNew: s.MaxNew,
-		OneShot:     s.OneShotAllowed && r.estimate <= l.cfg.Machine.SmallPrompt && !l.ledger.shares(s.Prompt, s.SystemRoot),
+		OneShot:     s.OneShotAllowed && r.estimate <= l.cfg.Machine.SmallPrompt && !l.ledger.shares(p, s.SystemRoot),
 		Protected:   s.Image != "" || s.Params.NoCheckpoint,
 		PrefillOnly: s.PrefillOnly, Image: s.Image != "",
 	}})
