@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -152,6 +154,7 @@ type rig struct {
 	sent   recorder // lines that the engines were sent
 	ended  chan error
 	cancel context.CancelFunc
+	open   []io.Closer // streams, perhaps not read to their end
 }
 
 // inBubble runs f with a server whose config is the given members and whose
@@ -160,9 +163,9 @@ func inBubble(t *testing.T, config string, flags string, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, config, flags)
+		defer r.close()
 		r.ready()
 		f(r)
-		r.close()
 	})
 }
 
@@ -203,6 +206,9 @@ func (r *rig) ready() {
 
 func (r *rig) close() {
 	r.t.Helper()
+	for _, c := range r.open {
+		c.Close()
+	}
 	r.client.CloseIdleConnections()
 	r.cancel()
 	if err := <-r.ended; err != nil {
@@ -330,6 +336,7 @@ func (r *rig) stream(path string, body any, headers ...string) *reader {
 		data, _ := io.ReadAll(resp.Body)
 		r.t.Fatalf("status %d, Content-Type %q: %s", resp.StatusCode, ct, data)
 	}
+	r.open = append(r.open, resp.Body)
 	return &reader{t: r.t, resp: resp, in: bufio.NewReader(resp.Body), from: from}
 }
 
@@ -489,4 +496,13 @@ func (r *rig) chat(body object, headers ...string) said {
 	r.t.Helper()
 	body["stream"] = true
 	return sayings(r.t, r.stream("/v1/chat/completions", body, headers...).rest())
+}
+
+func writeConfig(t testing.TB, config string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "strata.json")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -1,0 +1,561 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Part 2 F of the field reports: what requests and headers may be. Each test
+// carries the number of its class.
+
+// refused sends a body and demands a 400 that names the parameter, is small and
+// repeats nothing of what was sent.
+func (r *rig) refused(path string, body any, param string) object {
+	r.t.Helper()
+	resp := r.do("POST", path, body)
+	defer resp.Body.Close()
+	data, _ := io.ReadAll(resp.Body)
+	var o object
+	if err := json.Unmarshal(data, &o); err != nil {
+		r.t.Fatalf("%.80v: %v in %q", body, err, data)
+	}
+	if resp.StatusCode != 400 || o.str("error.param") != param || o.str("error.type") != kindInvalid || o.str("error.message") == "" {
+		r.t.Errorf("%.200v: status %d, %s, want a 400 that names %q", body, resp.StatusCode, data, param)
+	}
+	if len(data) > 4096 || bytes.Contains(data, []byte("SECRET")) {
+		r.t.Errorf("%.80v: an answer of %d bytes that may echo: %.200s", body, len(data), data)
+	}
+	return o
+}
+
+const (
+	chatPath = "/v1/chat/completions"
+	respPath = "/v1/responses"
+)
+
+var chatOptional = strings.Fields(`model stream stream_options max_tokens max_completion_tokens temperature top_p top_k min_p
+	presence_penalty frequency_penalty repetition_penalty repeat_penalty penalty_last_n seed stop stop_sequences tools tool_choice
+	parallel_tool_calls response_format logit_bias logprobs top_logprobs n reasoning_effort reasoning chat_template_kwargs priority
+	prefill_only strata_checkpoint strata_tune strata_prefix user metadata store service_tier functions function_call`)
+
+func TestS76NullIsAbsent(t *testing.T) {
+	inBubble(t, `"solo_priority":true`, "", func(r *rig) {
+		want := r.whole(ask("Quote: ok")).str("choices.0.message.content")
+		all := ask("Quote: ok")
+		for _, name := range chatOptional {
+			one := ask("Quote: ok", name, nil)
+			all[name] = nil
+			for _, body := range []object{one, all} {
+				status, o := r.json("POST", chatPath, body)
+				if status != 200 || o.str("choices.0.message.content") != want {
+					t.Errorf("%s null: %d %v", name, status, o)
+				}
+			}
+		}
+		body := object{"input": "Quote: ok"}
+		for _, name := range strings.Fields(`model stream instructions tools tool_choice parallel_tool_calls max_output_tokens temperature top_p
+			reasoning text include top_logprobs previous_response_id conversation background prompt metadata store truncation priority stream_options`) {
+			body[name] = nil
+			if status, o := r.json("POST", respPath, body); status != 200 || o.str("output.0.content.0.text") != want {
+				t.Errorf("responses: %s null: %d %v", name, status, o)
+			}
+		}
+	})
+}
+
+func TestS77BudgetsThatAreNone(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+			for _, v := range []string{"-1", "0", "9223372036854775808", "1e3", `"10"`, "1.5", "true", "[]", "{}", "-0"} {
+				r.refused(chatPath, `{"messages":[{"role":"user","content":"SECRET"}],"`+name+`":`+v+`}`, name)
+			}
+		}
+		for _, v := range []string{"-1", "0", "1e3", `"10"`, "true"} {
+			r.refused(respPath, `{"input":"SECRET","max_output_tokens":`+v+`}`, "max_output_tokens")
+		}
+	})
+}
+
+func TestS78ResponseFormats(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for body, param := range map[string]string{
+			`"json_object"`:                      "response_format",
+			`{}`:                                 "response_format.type",
+			`{"type":"SECRET"}`:                  "response_format.type",
+			`{"type":"json_schema"}`:             "response_format.json_schema",
+			`{"type":"json_schema","schema":{}}`: "response_format.json_schema",
+			`{"type":"json_schema","json_schema":{}}`:                                         "response_format.json_schema.schema",
+			`{"type":"json_schema","json_schema":"a"}`:                                        "response_format.json_schema",
+			`{"type":"json_object"}`:                                                          "response_format", // this engine has no masks
+			`{"type":"json_schema","json_schema":{"schema":{"type":"string","pattern":"("}}}`: "response_format",
+		} {
+			r.refused(chatPath, `{"messages":[{"role":"user","content":"x"}],"response_format":`+body+`}`, param)
+		}
+		if s := r.chat(ask("Quote: ok", "response_format", object{"type": "text"})); s.content != "ok" {
+			t.Errorf("after the refusals: %+v", s)
+		}
+	})
+}
+
+func TestS80DeepNesting(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for _, depth := range []int{100, 10_000, 1_000_000} {
+			for _, pair := range []string{"[]", `{"a":}`} {
+				open, end := pair[:1], pair[1:]
+				if pair != "[]" {
+					open, end = pair[:5], pair[5:]
+				}
+				deep := strings.Repeat(open, depth) + "1" + strings.Repeat(end, depth)
+				r.refused(chatPath, `{"messages":[{"role":"user","content":"x"}],"ignored":`+deep+`}`, "ignored")
+				r.refused(chatPath, `{"messages":`+deep+`}`, "messages")
+				r.refused(respPath, `{"input":`+deep+`}`, "input")
+			}
+		}
+		r.refused(chatPath, strings.Repeat("[", 1_000_000), "")
+		if s := r.chat(ask("Quote: ok")); s.content != "ok" {
+			t.Errorf("after the refusals: %+v", s)
+		}
+	})
+}
+
+func TestS81BigSchemas(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		r.refused(chatPath, ask("x", "response_format", object{"type": "json_schema", "json_schema": object{
+			"schema": object{"type": "string", "pattern": strings.Repeat("(a)", 60_000)}}}), "response_format")
+		if s := r.chat(ask("Quote: ok")); s.content != "ok" {
+			t.Errorf("after the refusal: %+v", s)
+		}
+	})
+}
+
+func TestS82MessagesThatAreNone(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for body, param := range map[string]string{
+			`[]`: "messages", `null`: "messages", `{}`: "messages", `"x"`: "messages", `[null]`: "messages[0]", `[1]`: "messages[0]",
+			`[{}]`: "messages[0].role", `[{"role":"user"}]`: "messages[0].content", `[{"role":"SECRET","content":"x"}]`: "messages[0].role",
+			`[{"role":"user","content":7}]`:                                                                                        "messages[0].content",
+			`[{"role":"user","content":[{}]}]`:                                                                                     "messages[0].content[0].type",
+			`[{"role":"user","content":[{"type":"text"}]}]`:                                                                        "messages[0].content[0].text",
+			`[{"role":"user","content":[{"type":"SECRET"}]}]`:                                                                      "messages[0].content[0].type",
+			`[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{}]}]`:                                               "messages[1].tool_calls[0].function",
+			`[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"a<b"}}]}]`:                      "messages[1].tool_calls[0].function.name",
+			`[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"[SECRET]"}}]}]`: "messages[1].tool_calls[0].function.arguments",
+		} {
+			o := r.refused(chatPath, `{"messages":`+body+`}`, param)
+			if body == "[]" && o.str("error.code") != "empty_array" {
+				t.Errorf("[]: code %q", o.str("error.code"))
+			}
+		}
+		for body, param := range map[string]string{
+			`[]`: "input", `null`: "input", `{}`: "input", `[null]`: "input[0]", `[{}]`: "input[0].role", `[{"type":"SECRET"}]`: "input[0].type",
+			`[{"role":"user"}]`: "input[0].content", `[{"type":"function_call_output","call_id":"a"}]`: "input[0].output",
+		} {
+			r.refused(respPath, `{"input":`+body+`}`, param)
+		}
+	})
+}
+
+// TestS84EveryRoleAndShapeIsKept: the facts stand in every role and shape; the
+// audit of the stand-in reads them back.
+func TestS84EveryRoleAndShapeIsKept(t *testing.T) {
+	parts := func(s ...string) (p []object) {
+		for _, s := range s {
+			p = append(p, object{"type": "text", "text": s})
+		}
+		return p
+	}
+	call := []object{{"id": "c1", "type": "function", "function": object{"name": "f", "arguments": `{"a":1}`}}}
+	inBubble(t, "", "", func(r *rig) {
+		body := object{"messages": []object{
+			{"role": "user", "content": "Fact: a = 1"}, {"role": "assistant", "content": parts("one ", "two")},
+			{"role": "user", "content": parts("Fact: b", " = 2")}, {"role": "assistant", "content": nil, "tool_calls": call},
+			{"role": "tool", "tool_call_id": "c1", "content": "Fact: c = 3"}, {"role": "assistant", "content": "", "tool_calls": call},
+			{"role": "tool", "tool_call_id": "c1", "content": parts("Fact: d = 4")}, {"role": "developer", "content": parts("Fact: e = 5")},
+			{"role": "user", "content": "Audit: a, b, c, d, e, f"},
+		}}
+		if got, want := r.whole(body).str("choices.0.message.content"), `{"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": null}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		f, fault := decodeObject(append([]byte(nil), encoded(body)...))
+		if fault != nil {
+			t.Fatal(fault)
+		}
+		c := messages(f)
+		if len(c.Messages) != 9 || len(c.Messages[1].Content) != 2 || len(c.Messages[3].Calls) != 1 || len(c.Messages[5].Calls) != 1 {
+			t.Errorf("decoded as %+v", c.Messages)
+		}
+	})
+}
+
+func TestS85PromptsThatDoNotFit(t *testing.T) {
+	inBubble(t, "", "--max-context 512", func(r *rig) {
+		size := func(text string) int { return int(r.whole(ask(text, "max_tokens", 1)).num("usage.prompt_tokens")) }
+		base := size("x")
+		fit := 512 - 8 - 1 - base // further blanks and words, one token each
+		for extra, want := range map[int]int{fit - 1: 200, fit: 200, fit + 1: 400, 2000: 400} {
+			status, o := r.json("POST", chatPath, ask("x"+strings.Repeat(" the", extra), "max_tokens", 1))
+			if status != want {
+				t.Errorf("%d tokens more: %d %v, want %d", extra, status, o, want)
+			}
+			if want == 400 && (o.str("error.code") != "context_length_exceeded" || !strings.Contains(o.str("error.message"), fmt.Sprint(base+extra)) || !strings.Contains(o.str("error.message"), "512")) {
+				t.Errorf("%d tokens more: %v names no counts", extra, o)
+			}
+		}
+		o := r.refused(chatPath, ask("x", "max_tokens", 600), "max_tokens")
+		if o.str("error.code") != "context_length_exceeded" || !strings.Contains(o.str("error.message"), "600") {
+			t.Errorf("over by the budget: %v", o)
+		}
+		o = r.refused(respPath, object{"input": "x", "max_output_tokens": 600}, "max_output_tokens")
+		if o.str("error.code") != "context_length_exceeded" {
+			t.Errorf("responses: %v", o)
+		}
+		if o := r.whole(ask(words + "Write 200 lines by rule n1.")); o.str("choices.0.finish_reason") != "length" {
+			t.Errorf("without a budget: %v, want the rest of the context", o.str("choices.0.finish_reason"))
+		}
+	})
+	inBubble(t, `"fit_max_tokens":true`, "--max-context 512", func(r *rig) {
+		if status, o := r.json("POST", chatPath, ask("Quote: ok", "max_tokens", 600)); status != 200 {
+			t.Errorf("fit_max_tokens: %d %v", status, o)
+		}
+	})
+}
+
+func TestS86NumbersThatAreNone(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		bad := map[string][]string{
+			"temperature": {"1e400", `"nan"`, `"0.5"`, "-0.1", "2.1", "true", "[]"}, "top_p": {"-0.1", "1.1", `"x"`}, "min_p": {"-1", "2"},
+			"top_k": {"-2", "1.5", `"3"`}, "repetition_penalty": {"-1", "0", "1e400", `"nan"`}, "presence_penalty": {"-3", "3"},
+			"frequency_penalty": {"-3", "3"}, "penalty_last_n": {"-1", "0.5"}, "seed": {"1.5", `"1"`, "9223372036854775808"}, "n": {"0", "2", "-1"},
+			"logprobs": {"1", `"true"`}, "stream": {`"true"`, "1"}, "stop": {"1", `[1]`, `[""]`, `["a","b","c","d","e"]`},
+		}
+		for name, values := range bad {
+			for _, v := range values {
+				param := name
+				if name == "stop" && strings.HasPrefix(v, "[") && !strings.Contains(v, "c") {
+					param = "stop[0]"
+				}
+				r.refused(chatPath, `{"messages":[{"role":"user","content":"SECRET"}],"`+name+`":`+v+`}`, param)
+			}
+		}
+		for _, v := range []string{"NaN", "Infinity", "-Infinity", "nan", "01", "1.", "+1"} {
+			r.refused(chatPath, `{"messages":[{"role":"user","content":"x"}],"temperature":`+v+`}`, "")
+		}
+		for _, v := range []string{"-0.0", "0", "2", "1e-5"} {
+			if status, o := r.json("POST", chatPath, `{"messages":[{"role":"user","content":"Quote: ok"}],"seed":1,"temperature":`+v+`}`); status != 200 {
+				t.Errorf("temperature %s: %d %v", v, status, o)
+			}
+		}
+	})
+}
+
+func TestS88ClientsCannotChooseIDs(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		body := ask(words+"Say 200 words by rule n1.", "stream", true)
+		a := r.stream(chatPath, body, "X-Request-Id", "same")
+		b := r.stream(chatPath, ask("Quote: ok", "stream", true), "X-Request-Id", "same")
+		if a.resp.Header.Get("X-Request-Id") != "same" || b.resp.Header.Get("X-Request-Id") != "same" {
+			t.Error("the client's own name of its request does not come back")
+		}
+		bs, as := sayings(t, b.rest()), sayings(t, a.rest())
+		if bs.content != "ok" || strings.Count(as.content, " ") != 199 {
+			t.Errorf("mixed: %q and %q", bs.content, as.content)
+		}
+		id := func(s *reader) string {
+			return s.until("id", func(e event) bool { return e.object != nil }).object.str("id")
+		}
+		x, y := id(r.stream(chatPath, body, "X-Request-Id", "same")), id(r.stream(chatPath, body, "X-Request-Id", "same"))
+		if x == y || !strings.HasPrefix(x, "chatcmpl-") {
+			t.Errorf("ids %q and %q", x, y)
+		}
+		for _, label := range []string{strings.Repeat("x", 129), "with blank", "ü"} {
+			resp := r.do("POST", chatPath, ask("Quote: ok"), "X-Request-Id", label)
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if got := resp.Header.Get("X-Request-Id"); !strings.HasPrefix(got, "req_") {
+				t.Errorf("label %.20q came back as %q", label, got)
+			}
+		}
+		resp, err := r.try(context.Background(), "POST", chatPath, ask("x"), "X-Request-Id", strings.Repeat("x", 1<<20))
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+				t.Errorf("an id of 1 MB: status %d", resp.StatusCode)
+			}
+		}
+	})
+}
+
+func TestS89LoneSurrogates(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for body, param := range map[string]string{
+			`{"messages":[{"role":"user","content":"\ud800"}]}`:                                                             "messages",
+			`{"messages":[{"role":"user","content":"\udc00\ud800"}]}`:                                                       "messages",
+			`{"messages":[{"role":"user","content":"\ud800\\ud800"}]}`:                                                      "messages",
+			`{"messages":[{"role":"user","content":"x","name":"\uD83D"}]}`:                                                  "messages",
+			`{"messages":[{"role":"user","content":"x"}],"stop":"\udfff"}`:                                                  "stop",
+			`{"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"\ud800"}}]}`:       "tools",
+			`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"a\":\"\ud800\"}"}}]}]}`: "messages",
+			`{"\ud800":1,"messages":[]}`:                                                                                    "",
+		} {
+			r.refused(chatPath, body, param)
+		}
+		r.refused(chatPath, "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\"}]}", "")
+		if got := r.whole(ask("Quote: \U0001F30D")).str("choices.0.message.content"); got != "🌍" {
+			t.Errorf("a whole pair: %q", got)
+		}
+		_, o := r.json("POST", chatPath, `{"messages":[{"role":"user","content":"Quote: \ud83c\udf0d"}]}`)
+		if o.str("choices.0.message.content") != "🌍" {
+			t.Errorf("a whole pair as escapes: %v", o)
+		}
+	})
+}
+
+func TestS90MaxCompletionTokens(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+			o := r.whole(ask(words+"Say 50 words by rule n1.", name, 7))
+			if o.num("usage.completion_tokens") != 7 || o.str("choices.0.finish_reason") != "length" {
+				t.Errorf("%s 7: %v", name, o)
+			}
+		}
+		if o := r.whole(ask(words+"Say 50 words by rule n1.", "max_tokens", 7, "max_completion_tokens", 7)); o.num("usage.completion_tokens") != 7 {
+			t.Errorf("both the same: %v", o)
+		}
+		r.refused(chatPath, ask("x", "max_tokens", 7, "max_completion_tokens", 8), "max_completion_tokens")
+	})
+}
+
+func TestS92ContentTypes(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		body := string(encoded(ask("Quote: ok")))
+		for kind, want := range map[string]int{
+			"application/json": 200, "application/json; charset=utf-8": 200, "Application/JSON;charset=UTF-8": 200, `application/json; charset="utf-8"; x=y`: 200,
+			"application/json; charset=latin1": 415, "text/plain": 415, "text/json": 415, "application/x-www-form-urlencoded": 415, "": 415, ";;": 415,
+		} {
+			if status, o := r.json("POST", chatPath, body, "Content-Type", kind); status != want {
+				t.Errorf("Content-Type %q: %d %v, want %d", kind, status, o, want)
+			}
+		}
+		if status, o := r.json("POST", chatPath, "\ufeff"+body); status != 200 {
+			t.Errorf("a BOM in front: %d %v", status, o)
+		}
+		for _, bad := range []string{"", " ", "x", "{", body + "x", body + body, "[]", "null", "3", `"x"`, "{'a':1}", "\ufeff\ufeff{}"} {
+			r.refused(chatPath, bad, "")
+		}
+	})
+}
+
+func TestS93CORS(t *testing.T) {
+	const site = "https://app.example"
+	inBubble(t, `"cors_origins":["`+site+`"],"trusted_origins":["https://quiet.example"],"api_key":"k"`, "", func(r *rig) {
+		resp := r.do("OPTIONS", chatPath, nil, "Origin", site, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,x-stainless-os")
+		h := resp.Header
+		if resp.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != site || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "x-stainless-os") {
+			t.Errorf("preflight: %d %v", resp.StatusCode, h)
+		}
+		for name, send := range map[string]func() *http.Response{
+			"answer": func() *http.Response {
+				return r.do("POST", chatPath, ask("Quote: ok"), "Origin", site, "Authorization", "Bearer k")
+			},
+			"stream": func() *http.Response {
+				return r.do("POST", chatPath, ask("Quote: ok", "stream", true), "Origin", site, "Authorization", "Bearer k")
+			},
+			"refusal":   func() *http.Response { return r.do("POST", chatPath, "x", "Origin", site, "Authorization", "Bearer k") },
+			"wrong key": func() *http.Response { return r.do("POST", chatPath, ask("x"), "Origin", site) },
+			"not found": func() *http.Response { return r.do("GET", "/nope", nil, "Origin", site) },
+		} {
+			resp := send()
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.Header.Get("Access-Control-Allow-Origin") != site || !strings.Contains(resp.Header.Get("Vary"), "Origin") {
+				t.Errorf("%s: %v", name, resp.Header)
+			}
+		}
+		for origin, want := range map[string]int{"https://evil.example": 403, "null": 403, "https://quiet.example": 200, "http://127.0.0.1": 200} {
+			resp := r.do("GET", "/health", nil, "Origin", origin)
+			resp.Body.Close()
+			if resp.StatusCode != want || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("Origin %s: %d %v, want %d", origin, resp.StatusCode, resp.Header, want)
+			}
+		}
+	})
+}
+
+func TestHostCheckWithoutKey(t *testing.T) {
+	hosts := map[string]int{"127.0.0.1:8095": 200, "localhost": 200, "[::1]:1": 200, "box.lan": 200, "evil.example": 403, "127.0.0.1.evil.example": 403}
+	inBubble(t, `"allowed_hosts":["box.lan"]`, "", func(r *rig) {
+		for host, want := range hosts {
+			if status, o := r.json("GET", "/health", nil, "Host", host); status != want {
+				t.Errorf("Host %s: %d %v, want %d", host, status, o, want)
+			}
+		}
+	})
+	inBubble(t, `"api_key":"k"`, "", func(r *rig) {
+		if status, _ := r.json("GET", "/health", nil, "Host", "evil.example"); status != 200 {
+			t.Errorf("with a key the Host does not matter: %d", status)
+		}
+	})
+}
+
+func TestS94Keys(t *testing.T) {
+	inBubble(t, `"api_key":["key-one","key-two"]`, "", func(r *rig) {
+		for header, want := range map[string]int{
+			"Bearer key-one": 200, "bearer key-one": 200, "BEARER key-two": 200, "Bearer  key-one": 200,
+			"": 401, "Bearer": 401, "Bearer ": 401, "Bearer key-on": 401, "Bearer key-one ": 401, "Bearer KEY-ONE": 401, "Basic key-one": 401, "key-one": 401,
+		} {
+			var headers []string
+			if header != "" {
+				headers = []string{"Authorization", header}
+			}
+			if strings.HasSuffix(header, " ") { // the transport trims; so does HTTP
+				continue
+			}
+			status, o := r.json("GET", "/v1/models", nil, headers...)
+			if status != want || want == 401 && o.str("error.type") != kindKey {
+				t.Errorf("Authorization %q: %d %v, want %d", header, status, o, want)
+			}
+		}
+		if status, _ := r.json("GET", "/v1/models", nil, "X-Api-Key", "key-two"); status != 200 {
+			t.Errorf("x-api-key: %d", status)
+		}
+		if status, _ := r.json("GET", "/health", nil); status != 200 {
+			t.Errorf("health needs no key: %d", status)
+		}
+		for _, path := range []string{"/v1/status", "/metrics"} {
+			resp := r.do("GET", path, nil)
+			resp.Body.Close()
+			if resp.StatusCode != 401 {
+				t.Errorf("%s without a key: %d", path, resp.StatusCode)
+			}
+		}
+	})
+}
+
+// TestS96PortInUse: known within a second, before any engine is started.
+func TestS96PortInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	path := writeConfig(t, `{"exe":"/nonexistent/engine"}`)
+	err = Main(t.Context(), Options{Path: path, Port: taken.Addr().(*net.TCPAddr).Port})
+	if err == nil || !strings.Contains(err.Error(), "bind") || strings.Contains(err.Error(), "nonexistent") {
+		t.Errorf("got %v, want an error about the port alone", err)
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		r.s.limits.body = 1000
+		check := func(want int, typ, method, path string, body any) {
+			t.Helper()
+			status, o := r.json(method, path, body)
+			if status != want || o.str("error.type") != typ || o.str("error.message") == "" {
+				t.Errorf("%s %s: %d %v, want %d %s", method, path, status, o, want, typ)
+			}
+		}
+		check(404, kindInvalid, "GET", "/nope", nil)
+		check(404, kindInvalid, "POST", "/v1/responses/x", ask("x"))
+		check(405, kindInvalid, "GET", chatPath, nil)
+		check(405, kindInvalid, "POST", "/v1/models", ask("x"))
+		check(405, kindInvalid, "DELETE", chatPath, nil)
+		check(413, kindInvalid, "POST", chatPath, ask(strings.Repeat("x", 2000)))
+		check(404, kindInvalid, "POST", chatPath, ask("x", "model", "SECRET"))
+		for _, alias := range []string{"m", "fast"} {
+			if o := r.whole(ask("Quote: ok", "model", alias)); o.str("model") != alias {
+				t.Errorf("model %s answered as %v", alias, o.str("model"))
+			}
+		}
+		// A body of unknown length is cut off at the limit, too.
+		req, _ := http.NewRequest("POST", "http://127.0.0.1"+chatPath, io.MultiReader(strings.NewReader(strings.Repeat(" ", 2000)), strings.NewReader("{}")))
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 413 {
+			t.Errorf("chunked body over the limit: %d", resp.StatusCode)
+		}
+	})
+}
+
+// TestSlowBody: a client that does not send its body is refused in time.
+func TestSlowBody(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		body, w := io.Pipe()
+		go w.Write([]byte(`{"messages":`))
+		defer w.Close()
+		start := time.Now()
+		req, _ := http.NewRequest("POST", "http://127.0.0.1"+chatPath, body)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := r.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if took := time.Since(start); resp.StatusCode != 400 || took < time.Minute || took > time.Minute+time.Second {
+			t.Errorf("status %d after %v", resp.StatusCode, took)
+		}
+	})
+}
+
+func TestUnavailableMembersAreNamed(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for _, name := range []string{"functions", "function_call", "reasoning_budget_tokens", "strata_mcp", "grammar"} {
+			r.refused(chatPath, ask("x", name, []any{"SECRET"}), name)
+		}
+		r.refused(chatPath, ask("x", "logit_bias", object{"5": 1}), "logit_bias")
+		r.refused(chatPath, ask("x", "logit_bias", object{"SECRET": 1}), "logit_bias")
+		r.refused(chatPath, ask("x", "strata_prefix", object{"chars": 1}), "strata_prefix.chars")
+		r.refused(chatPath, ask("x", "strata_prefix", object{"messages": 2}), "strata_prefix.messages")
+		r.refused(chatPath, ask("x", "reasoning_effort", "SECRET"), "reasoning_effort")
+		r.refused(chatPath, ask("x", "tools", []object{{"type": "SECRET"}}), "tools[0].type")
+		r.refused(chatPath, ask("x", "tools", []object{tool("a b", nil)}), "tools[0].function.name")
+		r.refused(chatPath, ask("x", "tool_choice", "required"), "tool_choice")
+		r.refused(chatPath, ask("x", "tool_choice", "SECRET"), "tool_choice")
+		for _, name := range []string{"previous_response_id", "conversation", "background", "prompt"} {
+			o := r.refused(respPath, object{"input": "x", name: true}, name)
+			if o.str("error.code") != "unsupported_parameter" {
+				t.Errorf("%s: code %q", name, o.str("error.code"))
+			}
+		}
+		r.refused(chatPath, ask("", "messages", []object{{"role": "user", "content": []object{{"type": "image_url", "image_url": object{"url": "data:image/png;base64,AAAA"}}}}}), "messages[0].content[0].image_url")
+		r.refused(chatPath, ask("", "messages", []object{{"role": "user", "content": []object{{"type": "image_url", "image_url": object{"url": "http://SECRET"}}}}}), "messages[0].content[0].image_url.url")
+	})
+}
+
+// TestPrefillOnlyCombinations: each is defined or a 400.
+func TestPrefillOnlyCombinations(t *testing.T) {
+	inBubble(t, "", "--logprobs", func(r *rig) {
+		body := ask(words+"Say 9 words by rule n1.", "prefill_only", true, "tools", cityTools())
+		o := r.whole(body)
+		if o.num("usage.completion_tokens") != 0 || o.num("usage.prompt_tokens") < 10 || o.str("choices.0.message.content") != "" || o.str("choices.0.finish_reason") != "stop" {
+			t.Errorf("whole: %v", o)
+		}
+		body["stream_options"] = object{"include_usage": true}
+		if s := r.chat(body); s.content != "" || s.usage.num("completion_tokens") != 0 || !slices.Equal(s.finish, []string{"stop"}) {
+			t.Errorf("stream: %+v", s)
+		}
+		if o := r.whole(ask(words+"Say 9 words by rule n1.", "tools", cityTools())); o.num("usage.prompt_tokens_details.cached_tokens") < o.num("usage.prompt_tokens")-8 { // from the last turn's header on it is read again
+			t.Errorf("the prefix is not warm: %v", o["usage"])
+		}
+		if status, o := r.json("POST", respPath, object{"input": "x", "prefill_only": true}); status != 200 || o.num("usage.output_tokens") != 0 || len(o["output"].([]any)) != 0 {
+			t.Errorf("responses: %d %v", status, o)
+		}
+		r.refused(chatPath, ask("x", "prefill_only", true, "logprobs", true), "logprobs")
+		r.refused(chatPath, ask("x", "prefill_only", true, "response_format", object{"type": "json_object"}), "response_format")
+		r.refused(chatPath, ask("x", "prefill_only", true, "tools", cityTools(), "tool_choice", "required"), "tool_choice")
+		r.refused(respPath, object{"input": "x", "prefill_only": true, "text": object{"format": object{"type": "json_object"}}}, "text.format")
+	})
+}
