@@ -114,7 +114,7 @@ func (e *evidence) checkWitness() {
 			faults = append(faults, fmt.Sprintf("slot %d is arm %s and counts %g preemptions", s.Slot, s.Arm, parks))
 		case none && parks > 0:
 			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions where the plan says parks: none", s.Slot, parks))
-		case s.Arm == results.On && !none && s.Complete && parks == 0:
+		case s.Arm == results.On && !none && s.Complete && parks == 0 && e.anyCompleted(s.Slot):
 			faults = append(faults, fmt.Sprintf("slot %d is arm on and counts no preemption: the flag did nothing", s.Slot))
 		case parks > 0 && !overtaken:
 			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions, but no client saw one request overtake another", s.Slot, parks))
@@ -161,6 +161,14 @@ func (e *evidence) paired() []results.SlotInfo {
 		}
 	}
 	return list
+}
+
+// anyCompleted reports whether a slot served anything at all: where nothing was
+// served, nothing could be preempted, and that is another fault.
+func (e *evidence) anyCompleted(slot int) bool {
+	return slices.ContainsFunc(e.data.Records, func(r results.Record) bool {
+		return r.Slot == slot && measured(&r) && r.Outcome == results.Completed
+	})
 }
 
 // overtaken reports whether in this slot some request got its first token while

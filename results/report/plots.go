@@ -183,12 +183,11 @@ func pairPlot(title string, pairs []pairLine) ([]byte, error) {
 
 // lane is one request of the timeline.
 type lane struct {
-	arm    string
-	name   string
-	sent   float64      // s since the first request of its arm was sent
-	end    float64      // last token
-	spans  [][2]float64 // in which its tokens flowed
-	output bool
+	arm   string
+	name  string
+	sent  float64      // s since the first request of its arm was sent
+	end   float64      // last token
+	spans [][2]float64 // in which its tokens flowed
 }
 
 // timelinePlot shows when each request waited (thin line) and when its tokens

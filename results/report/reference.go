@@ -4,15 +4,13 @@ import "interlude/results"
 
 // published is one set of numbers of the reports that this project reproduces.
 type published struct {
-	name         string
-	ttft         [2]float64 // off, on, s
-	tokS         [2]float64
-	block        [2]float64 // 0: not given
-	pairs        int
-	audits       string
-	soakTTFT     [3]float64 // median, p95, max of the hour; 0: not given
-	environment  string
-	availability string
+	name     string
+	ttft     [2]float64 // off, on, s
+	tokS     [2]float64
+	block    [2]float64 // 0: not given
+	pairs    int
+	audits   string
+	soakTTFT [3]float64 // median, p95, max of the hour; 0: not given
 }
 
 // reference are the two published sets, newest first. They were measured on

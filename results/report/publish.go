@@ -1,0 +1,144 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"interlude/results"
+)
+
+// publishLimit is how many bytes a published run may have.
+const publishLimit = 5 << 20
+
+// Publish chooses what a reader of a run needs: always the plan, the records and
+// what follows from them, then logs and samples while they fit into 5 MiB. hide
+// lists texts that must not travel (a host name, a home directory); they are
+// replaced in every file but the plan and the records, whose bytes are hashed. A
+// hidden text in one of those is an error. at (RFC 3339) dates the entry that
+// events.jsonl gets about what was left out.
+func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
+	files := Files{}
+	size := 0
+	var missing []string
+	for _, name := range []string{results.PlanFile, results.RecordsFile, results.RunFile, results.SummaryFile, results.FindingsFile, results.JudgementsFile, results.EventsFile, results.AttemptsFile, "README.md"} {
+		raw, err := fs.ReadFile(fsys, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, name)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		files[name] = raw
+		size += len(raw)
+	}
+	if files[results.PlanFile] == nil || files[results.RunFile] == nil || files["README.md"] == nil {
+		return nil, fmt.Errorf("publish: %s missing: run interlude audit and interlude report on the directory first", strings.Join(missing, ", "))
+	}
+	if size > publishLimit {
+		return nil, fmt.Errorf("publish: the records and what follows from them are %d bytes, the limit is %d: a run of this size is published as a whole, by hand", size, publishLimit)
+	}
+	left, err := fill(fsys, files, publishLimit-size)
+	if err != nil {
+		return nil, err
+	}
+	if err := conceal(files, hide); err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		line, err := json.Marshal(results.Event{Time: at, Kind: "published", Text: "left out of the published copy for size: " + strings.Join(left, ", ")})
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		files[results.EventsFile] = append(append(files[results.EventsFile], line...), '\n')
+	}
+	return files, nil
+}
+
+// fill adds the other files, the most telling first, while they fit.
+func fill(fsys fs.FS, files Files, room int) (left []string, err error) {
+	type candidate struct {
+		name string
+		rank int
+		size int
+	}
+	var list []candidate
+	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || files[name] != nil || strings.HasPrefix(path.Base(name), ".") {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		list = append(list, candidate{name, telling(name), int(info.Size())})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	for _, c := range list {
+		// The entry about what is left out needs some room itself.
+		if c.rank == never || c.size > room-4096 {
+			left = append(left, c.name)
+			continue
+		}
+		raw, err := fs.ReadFile(fsys, c.name)
+		if err != nil {
+			return nil, fmt.Errorf("publish: %w", err)
+		}
+		files[c.name] = raw
+		room -= len(raw)
+	}
+	return left, nil
+}
+
+// never ranks what a copy does not need.
+const never = 9
+
+func telling(name string) int {
+	switch base := path.Base(name); {
+	case strings.HasPrefix(name, "plots/"), base == "cells.json":
+		return 0
+	case base == "engine.log":
+		return 1
+	case strings.HasPrefix(base, "journal"):
+		return 2
+	case base == results.SamplesFile:
+		return 3
+	case base == "server.log":
+		return 4
+	}
+	return never
+}
+
+// conceal replaces hidden texts, longest first, so that a path inside another
+// leaves nothing behind.
+func conceal(files Files, hide []string) error {
+	hide = slices.DeleteFunc(slices.Clone(hide), func(h string) bool { return len(h) < 3 })
+	slices.SortFunc(hide, func(a, b string) int { return len(b) - len(a) })
+	for _, h := range hide {
+		for name, raw := range files {
+			if !bytes.Contains(raw, []byte(h)) {
+				continue
+			}
+			if name == results.PlanFile || name == results.RecordsFile {
+				return fmt.Errorf("publish: %s holds %q, and its bytes are hashed: it cannot be taken out", name, h)
+			}
+			files[name] = bytes.ReplaceAll(raw, []byte(h), []byte("HIDDEN"))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,410 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"interlude/audit"
+	"interlude/audit/audittest"
+	"interlude/results"
+	"interlude/results/report"
+	"interlude/results/stats"
+)
+
+// judged fabricates a run, plants a lie, judges it and writes what cmd writes.
+func judged(t *testing.T, o audittest.Options, plant func(*audittest.Build)) string {
+	t.Helper()
+	b, err := audittest.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plant != nil {
+		plant(b)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := b.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	judge(t, dir, b)
+	return dir
+}
+
+func judge(t *testing.T, dir string, b *audittest.Build) {
+	t.Helper()
+	r, err := audit.Judge(os.DirFS(dir), audittest.Counter())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := results.Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := 0
+	for _, s := range b.Plan.Slots {
+		if !s.AA {
+			pairs = max(pairs, s.Pair)
+		}
+	}
+	s := stats.Summarise(data, r.Judgements, r.Findings, stats.Facts{Kind: "ab", Primary: b.Plan.Primary, Margin: b.Plan.Margin, Guards: b.Plan.Guards, Pairs: pairs, Parks: b.Plan.Parks})
+	for name, v := range map[string]any{results.SummaryFile: s, results.FindingsFile: r.Findings, results.JudgementsFile: r.Judgements} {
+		if err := results.WriteJSON(dir, name, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func render(t *testing.T, dir string) (report.Files, string) {
+	t.Helper()
+	files, err := report.Render(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(files["README.md"])
+	checkMarkdown(t, page)
+	return files, page
+}
+
+var link = regexp.MustCompile(`!\[[^\]]*\]\(([^)]+)\)`)
+
+// checkMarkdown demands that every table row has the columns of its head and that
+// every fence is closed.
+func checkMarkdown(t *testing.T, text string) {
+	t.Helper()
+	fence, columns := "", 0
+	for n, line := range strings.Split(text, "\n") {
+		if m := regexp.MustCompile("^`{3,}").FindString(line); m != "" {
+			switch {
+			case fence == "":
+				fence = m
+			case m == fence && line == fence:
+				fence = ""
+			}
+			continue
+		}
+		if fence != "" {
+			continue
+		}
+		if !strings.HasPrefix(line, "|") {
+			columns = 0
+			continue
+		}
+		bare := strings.ReplaceAll(strings.ReplaceAll(line, `\\`, ""), `\|`, "")
+		got := strings.Count(bare, "|") - 1
+		if columns == 0 {
+			columns = got
+		}
+		if got != columns {
+			t.Errorf("line %d: %d columns where the table has %d: %s", n+1, got, columns, line)
+		}
+	}
+	if fence != "" {
+		t.Error("a code fence is not closed")
+	}
+	for _, bad := range []string{"NaN", "Inf", "%!", "<nil>"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page says %q", bad)
+		}
+	}
+}
+
+func TestFirstScreenOfACorrectRun(t *testing.T) {
+	dir := judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8, AA: 2}, nil)
+	files, page := render(t, dir)
+	first, _, _ := strings.Cut(page, "## What was run")
+	for _, want := range []string{"# BETTER: paired-short, emulated engine, profile rtx3090-iq3s", "**The engine is emulated.**", "n = 8 pairs", "95 % interval",
+		"20.13 s → 0.561 s", "20.52 s → 0.610 s", "113.04 → 108.80", "111.29 → 107.88", "off/off pairs put the noise", "0 of 64 (95 % bound 4.6 %)", "16 of 16", "byte-equal between the arms: **8 of 8**"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first screen lacks %q", want)
+		}
+	}
+	for _, want := range []string{"## Where a probe's time went", "## Who pays", "## Not run", "## Limits", "## Method", "records; the last one hashes to", "| text  |     8 |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, m := range link.FindAllStringSubmatch(page, -1) {
+		if files[m[1]] == nil {
+			t.Errorf("the page shows %s, which is not there", m[1])
+		}
+	}
+	if len(link.FindAllString(page, -1)) != 3 {
+		t.Error("three plots are expected")
+	}
+	for name, data := range files {
+		if !strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		for d := xml.NewDecoder(bytes.NewReader(data)); ; {
+			_, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s is no XML: %v", name, err)
+			}
+		}
+		if !bytes.Contains(data, []byte("emulated rtx3090-iq3s")) {
+			t.Errorf("%s does not say that the engine is emulated", name)
+		}
+	}
+	again, _ := render(t, dir)
+	for name, data := range files {
+		if !bytes.Equal(data, again[name]) {
+			t.Errorf("%s is not the same twice", name)
+		}
+	}
+}
+
+func TestHeadlineSaysTheSpeed(t *testing.T) {
+	_, page := render(t, judged(t, audittest.Options{}, func(b *audittest.Build) { b.Run.Speed = 8 }))
+	if head, _, _ := strings.Cut(page, "\n"); !strings.Contains(head, "×8") {
+		t.Errorf("headline %q does not say ×8", head)
+	}
+}
+
+func TestOnlyThePairedWorkloadStandsBesideTheReference(t *testing.T) {
+	_, page := render(t, judged(t, audittest.Options{Manifest: "smoke"}, nil))
+	if strings.Contains(page, "20.13") {
+		t.Error("numbers of another workload stand beside ours")
+	}
+}
+
+// H132: the numbers of a run that cannot be believed are withheld from the headline.
+func TestInvalidRunShowsNoNumbersUpFront(t *testing.T) {
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) { off := false; b.Run.Slots[1].Flag = &off })
+	_, page := render(t, dir)
+	body, appendix, found := strings.Cut(page, "## Appendix: numbers of an invalid run")
+	if !found || !strings.Contains(appendix, "short TTFT, median") {
+		t.Error("the numbers are not kept in an appendix")
+	}
+	for _, want := range []string{"# INVALID", "**Valid: no.**", "reports solo"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(body, "short TTFT, median") || regexp.MustCompile(`got its first token after`).MatchString(body) {
+		t.Error("numbers of an invalid run stand in its body")
+	}
+	if _, err := report.GoBench(os.DirFS(dir)); err == nil {
+		t.Error("gobench gives numbers of an invalid run")
+	}
+	pr, err := report.PR(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(pr, []byte("Short TTFT, median")) {
+		t.Error("the pull request block gives numbers of an invalid run")
+	}
+}
+
+// H73, H74: a run in which nothing succeeded still has a page.
+func TestNothingSucceeded(t *testing.T) {
+	_, page := render(t, judged(t, audittest.Options{}, func(b *audittest.Build) {
+		for i := range b.Records {
+			r := &b.Records[i]
+			r.Outcome, r.Status, r.Error, r.Usage, r.Timings, r.Finishes, r.FinishReason = results.RefusedOutcome, 500, "HTTP 500", nil, nil, 0, ""
+			r.FirstByte, r.FirstEvent, r.FirstToken, r.FirstContent, r.FirstTool, r.LastToken, r.Terminal = 0, 0, 0, 0, 0, 0, 0
+			r.Chunks, r.Text, r.Tools, r.States = nil, "", nil, nil
+		}
+		for i := range b.Run.Slots {
+			b.Run.Slots[i].Witness["strata:solo_preemptions_total"] = 0
+		}
+		clear(b.Logs)
+	}))
+	if !strings.Contains(page, "**No data:**") || !strings.Contains(page, "24 of 24") {
+		t.Errorf("a run without success does not say so:\n%s", page[:2000])
+	}
+}
+
+// H84, H85: an answer with a fence, a table, markup and line ends of all kinds
+// breaks no table and ends no fence.
+func TestHostileAnswer(t *testing.T) {
+	nasty := "```\n| a | b |\n|---|---|\r\n````\r<script>alert(1)</script> ![x](y) **b** `c` \u2028 \x00 \\| [l](u)"
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
+		audittest.Say(b.Find(1, results.On, "A2"), nasty)
+		b.Run.Host.CPU = "a|b\nc"
+		b.Run.Slots[0].Info["model"] = "x|y`z"
+		b.Events = append(b.Events, results.Event{Kind: "deviation", Text: "pipe | and\nline <b>"})
+	})
+	_, page := render(t, dir)
+	outside := page
+	for _, f := range regexp.MustCompile("(?s)`{5,}.*?`{5,}").FindAllString(page, -1) {
+		outside = strings.ReplaceAll(outside, f, "")
+	}
+	if strings.Contains(outside, "<script>") || strings.Contains(outside, "![x](y)") {
+		t.Error("markup of an answer stands on the page as markup")
+	}
+	pr, err := report.PR(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMarkdown(t, string(pr))
+}
+
+func TestPullRequestBlock(t *testing.T) {
+	dir := judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8}, nil)
+	out, err := report.PR(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	checkMarkdown(t, text)
+	at := 0
+	for _, want := range []string{"[Engine] ", "### Problem and result", "### Approach", "### Validation", "Tested revision: `0123", "2026-11-29", "Passed:", "Failed attempts:", "### Not run", "### Earlier evidence (not rerun on this base)", "### Limits", "the last hashes to"} {
+		i := strings.Index(text[at:], want)
+		if i < 0 {
+			t.Fatalf("%q is missing or out of order:\n%s", want, text)
+		}
+		at += i
+	}
+	if !strings.Contains(strings.SplitN(text, "\n", 2)[0], "emulated") {
+		t.Error("the title does not say that the engine is emulated")
+	}
+}
+
+func TestBenchAndTraceAndJSON(t *testing.T) {
+	dir := os.DirFS(judged(t, audittest.Options{Pairs: 6}, nil))
+	bench, err := report.GoBench(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^BenchmarkPair/manifest=smoke/arm=(off|on) 1 [0-9.]+ ttft-sec [0-9.]+ block-sec [0-9.]+ out-tok/s$`)
+	if n := len(line.FindAll(bench, -1)); n != 12 {
+		t.Errorf("%d benchmark lines, want 12:\n%s", n, bench)
+	}
+	raw, err := report.Trace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace struct {
+		TraceEvents []struct {
+			Ph  string  `json:"ph"`
+			Ts  float64 `json:"ts"`
+			Dur float64 `json:"dur"`
+		} `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(raw, &trace); err != nil {
+		t.Fatal(err)
+	}
+	if len(trace.TraceEvents) < 200 {
+		t.Errorf("only %d events", len(trace.TraceEvents))
+	}
+	for _, e := range trace.TraceEvents {
+		if e.Ts < 0 || e.Dur < 0 {
+			t.Errorf("%+v goes back in time", e)
+		}
+	}
+	summary, err := report.JSON(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s results.Summary
+	if err := json.Unmarshal(summary, &s); err != nil || s.Verdict != results.VerdictBetter {
+		t.Errorf("%v %v", s.Verdict, err)
+	}
+}
+
+func TestShow(t *testing.T) {
+	dir := os.DirFS(judged(t, audittest.Options{}, nil))
+	one, err := report.Show(dir, "2/A1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"arm on, pair 1", "server says: parked", "pause of 0.", "judged: right", "outcome completed"} {
+		if !strings.Contains(string(one), want) {
+			t.Errorf("lacks %q:\n%s", want, one)
+		}
+	}
+	all, err := report.Show(dir, "P1")
+	if err != nil || strings.Count(string(all), "class probe") != 8 {
+		t.Errorf("a request of the plan shows %d records: %v", strings.Count(string(all), "class probe"), err)
+	}
+	if _, err := report.Show(dir, "Q9"); err == nil || !strings.Contains(err.Error(), "P1") {
+		t.Errorf("an unknown request is not answered with those there are: %v", err)
+	}
+}
+
+func TestPublish(t *testing.T) {
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
+		b.Events = append(b.Events, results.Event{Kind: "server_start", Text: "started on host buildbox-17 in /home/someone/x"})
+		b.Logs[2] += "cwd /home/someone/x\n" + strings.Repeat("a line that nobody needs\n", 300_000)
+	})
+	files, _ := render(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), files["README.md"], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := report.Publish(os.DirFS(dir), []string{"buildbox-17", "/home/someone"}, "2026-11-30T00:00:00Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for name, data := range out {
+		total += len(data)
+		if bytes.Contains(data, []byte("buildbox-17")) || bytes.Contains(data, []byte("/home/someone")) {
+			t.Errorf("%s still names the machine", name)
+		}
+	}
+	if total > 5<<20 {
+		t.Errorf("%d bytes", total)
+	}
+	if out["slots/02/engine.log"] != nil || out["slots/01/engine.log"] == nil {
+		t.Error("the one log that does not fit should be left out, the others kept")
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	for name, data := range out {
+		path := filepath.Join(copied, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := audit.Judge(os.DirFS(copied), audittest.Counter())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Worst(); w != "" && w != results.Note {
+		t.Errorf("the copy is judged %s", w)
+	}
+	named := map[string]bool{}
+	for _, f := range r.Findings {
+		if f.Status == audit.NotRun {
+			named[f.Check] = true
+		}
+	}
+	if !named["trimmed_copy"] || !named["lost_prefix"] {
+		t.Errorf("the audit of a trimmed copy does not say what became NotRun: %v", named)
+	}
+	if _, err := report.Publish(os.DirFS(dir), []string{"Follow the directives"}, ""); err != nil {
+		t.Logf("as it should: %v", err)
+	}
+	if _, err := report.Publish(os.DirFS(dir), []string{"paired with"}, ""); err != nil {
+		t.Errorf("a text that is nowhere cannot be in the way: %v", err)
+	}
+	if _, err := report.Publish(os.DirFS(dir), []string{`"class":"probe"`}, ""); err == nil {
+		t.Error("a hidden text in the records is not refused")
+	}
+}
+
+func TestUnjudgedRunSaysWhatToDo(t *testing.T) {
+	b, err := audittest.New(audittest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := b.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := report.Render(os.DirFS(dir)); err == nil || !strings.Contains(err.Error(), "interlude audit") {
+		t.Errorf("%v", err)
+	}
+}
