@@ -87,7 +87,7 @@ func Create(dir string, plan []byte) (*Writer, error) {
 
 // Resume opens a run directory to continue it. plan must be byte for byte the
 // plan it was started with, else the error is ErrOtherPlan. Half-written last
-// lines are cut off and named in cut.
+// lines are cut off; data.Damage names them. A damaged line inside is an error.
 func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	have, err := os.ReadFile(filepath.Join(dir, PlanFile))
 	if err != nil {
@@ -101,6 +101,9 @@ func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	}
 	w = &Writer{dir: dir, last: data.Chain, records: len(data.Records), run: data.Run, runs: true}
 	for _, d := range data.Damage {
+		if d.Kind == Missing {
+			continue
+		}
 		if d.Kind != HalfLine {
 			return nil, nil, fmt.Errorf("resume %s: %s: a run with this damage cannot be continued; start a new one", dir, d)
 		}

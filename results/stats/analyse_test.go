@@ -245,6 +245,21 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestNothingIsNamedTwice: what a check of the audit names is not named again.
+func TestNothingIsNamedTwice(t *testing.T) {
+	r := newRun(4, 0)
+	r.judgement("2/A2").Right = false
+	r.findings = []results.Finding{{Check: "wrong_in_on_only", Status: "fail", Weight: results.Broken, Records: []string{"2/A2", "1/A2"}, Text: "A2"}}
+	if s := r.analyse().Summary; s.Verdict != results.VerdictBroken || len(s.Reasons) != 1 {
+		t.Errorf("%s %q", s.Verdict, s.Reasons)
+	}
+	r.data.Run.Emulated = ""
+	r.findings[0].Weight = results.Doubt
+	if s := r.analyse().Summary; s.Verdict != results.VerdictInconclusive || len(s.Reasons) != 1 {
+		t.Errorf("%s %q", s.Verdict, s.Reasons)
+	}
+}
+
 func TestQuickSaysThatOnlyTExists(t *testing.T) {
 	r := newRun(3, 0)
 	a := r.analyse()

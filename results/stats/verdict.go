@@ -12,8 +12,7 @@ import (
 // gives the verdict, every reason of that rule is named.
 func (a *Analysis) decidePaired() {
 	sortContrasts(a.OnlyOn)
-	covered := map[string]bool{}
-	if reasons := a.broken(covered); len(reasons) > 0 {
+	if reasons := a.broken(); len(reasons) > 0 {
 		a.verdict(results.VerdictBroken, reasons)
 		return
 	}
@@ -48,15 +47,15 @@ func (a *Analysis) verdict(v string, reasons []string) {
 
 // broken lists what rule 1 finds: zero-tolerance events, answers wrong in B alone
 // on a deterministic engine, more failures in B.
-func (a *Analysis) broken(covered map[string]bool) []string {
+func (a *Analysis) broken() []string {
 	reasons := a.weighed(results.Broken)
+	named := a.named(results.Broken)
 	if a.data.Run.Emulated != "" {
 		for _, c := range a.OnlyOn {
 			r := a.record(c, results.On)
-			if r == nil || !r.Done() || !demanded(c.Class) && !a.strictFault(r) {
+			if r == nil || named[r.ID] || !r.Done() || !demanded(c.Class) && !a.strictFault(r) {
 				continue
 			}
-			covered[r.ID] = true
 			reasons = append(reasons, fmt.Sprintf("pair %d, %s (%s): right with the flag off, wrong with it on: %s", c.Pair, c.Request, c.Class, c.On))
 		}
 	}
@@ -96,6 +95,20 @@ func (a *Analysis) weighed(weight string) []string {
 	return reasons
 }
 
+// named holds the records that failed checks of one weight already name, so that
+// nothing is listed twice.
+func (a *Analysis) named(weight string) map[string]bool {
+	ids := map[string]bool{}
+	for _, f := range a.findings {
+		if f.Status == "fail" && f.Weight == weight {
+			for _, id := range f.Records {
+				ids[id] = true
+			}
+		}
+	}
+	return ids
+}
+
 // guards lists the guards with this call.
 func (a *Analysis) guards(call Call) []string {
 	var reasons []string
@@ -122,7 +135,11 @@ func (a *Analysis) doubts(primary *Metric) []string {
 		reasons = append(reasons, a.primaryText(primary))
 	}
 	reasons = append(reasons, a.guards(Unsure)...)
+	named := a.named(results.Doubt)
 	for _, c := range a.OnlyOn {
+		if r := a.record(c, results.On); r != nil && named[r.ID] {
+			continue
+		}
 		reasons = append(reasons, fmt.Sprintf("pair %d, %s (%s): right with the flag off, with it on: %s", c.Pair, c.Request, c.Class, c.On))
 	}
 	return append(reasons, a.weighed(results.Doubt)...)
@@ -142,10 +159,10 @@ func (a *Analysis) primaryText(m *Metric) string {
 
 // decideOneArm applies the table of a run of one arm.
 func (a *Analysis) decideOneArm() {
-	reasons := a.weighed(results.Broken)
+	reasons, named := a.weighed(results.Broken), a.named(results.Broken)
 	for _, s := range a.slots {
 		for _, r := range a.all(s) {
-			if r.Class == warmup || cancels(r) {
+			if r.Class == warmup || cancels(r) || named[r.ID] {
 				continue
 			}
 			if f := a.fault(r); f != "" && (!r.Done() || demanded(r.Class) || a.strictFault(r)) {
