@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"interlude/results"
+	"interlude/results/report"
+)
+
+func newReport() *cobra.Command {
+	var format string
+	var stdout bool
+	cmd := &cobra.Command{
+		Use:     "report DIR",
+		GroupID: "judge",
+		Short:   "Judge a run directory again and write its report",
+		Long: `Judges the run from its records, writes summary.json, findings.json, README.md and
+the plots into the directory, and prints the first screen. With --format it only
+prints, and writes nothing.`,
+		Example: `  interlude report results/runs/<run>                       # README.md and plots
+  interlude report <run> --stdout | less                    # the page, to a pipe
+  interlude report <run> --format pr | xclip                # the block for a pull request
+  interlude report <run> --format gobench > on-off.txt      # then: benchstat -col /arm on-off.txt
+  interlude report <run> --format trace > trace.json        # open in Perfetto`,
+		Args: exactly(1, "a run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := args[0]
+			if format == "" && !stdout {
+				s, err := finish(dir)
+				if err != nil {
+					return err
+				}
+				return conclude(cmd.OutOrStdout(), dir, s)
+			}
+			b, err := render(dir, format)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(b)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "print instead: md, pr, json, gobench, trace")
+	cmd.Flags().BoolVar(&stdout, "stdout", false, "print README.md instead of writing it")
+	return cmd
+}
+
+// render makes one format of a judged run without writing anything.
+func render(dir, format string) ([]byte, error) {
+	fsys := os.DirFS(dir)
+	formats := map[string]func(fs.FS) ([]byte, error){
+		"": markdown, "md": markdown, "pr": report.PR, "json": report.JSON, "gobench": report.GoBench, "trace": report.Trace,
+	}
+	f, ok := formats[format]
+	if !ok {
+		return nil, usage("--format %q: there are md, pr, json, gobench and trace", format)
+	}
+	if _, err := fs.Stat(fsys, "summary.json"); err != nil {
+		return nil, fmt.Errorf("%s is not judged yet: run `interlude report %s` first: %w", dir, dir, err)
+	}
+	return f(fsys)
+}
+
+func markdown(fsys fs.FS) ([]byte, error) {
+	files, err := report.Render(fsys)
+	return files["README.md"], err
+}
+
+func newShow() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show DIR REQUEST",
+		GroupID: "judge",
+		Short:   "Tell one request of a run from its due time to its end",
+		Example: `  interlude show results/runs/<run> P1      # the probe, in every slot
+  interlude show results/runs/<run> 3/P1    # in slot 3`,
+		Args: exactly(2, "a run directory and a request"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := report.Show(os.DirFS(args[0]), args[1])
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(b)
+			return err
+		},
+	}
+}
+
+func newNote() *cobra.Command {
+	return &cobra.Command{
+		Use:     "note DIR TEXT",
+		GroupID: "judge",
+		Short:   "Add a dated disclosure to a finished run; its report shows it",
+		Example: `  interlude note results/runs/<run> "The machine was compiling during slot 3."`,
+		Args:    exactly(2, "a run directory and a text"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := results.AppendNote(args[0], args[1], time.Now().UTC()); err != nil {
+				return err
+			}
+			s, err := finish(args[0])
+			if err != nil {
+				return err
+			}
+			return conclude(cmd.OutOrStdout(), args[0], s)
+		},
+	}
+}
+
+func newPublish() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:     "publish DIR",
+		GroupID: "judge",
+		Short:   "Copy what a reader of a run needs: relative paths, no host name, 5 MB at most",
+		Example: `  interlude publish results/runs/<run>
+  interlude publish results/runs/<run> --to results/published/20260101-paired-short-emulated`,
+		Args: exactly(1, "a run directory"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := args[0]
+			s, err := finish(dir)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				to = filepath.Join("results", "published", filepath.Base(dir))
+			}
+			if _, err := os.Stat(to); err == nil {
+				return usage("--to %s exists: a published run is never overwritten; name another directory", to)
+			}
+			files, err := report.Publish(os.DirFS(dir), private(), time.Now().UTC().Format(time.RFC3339))
+			if err != nil {
+				return err
+			}
+			if err := writeFiles(to, files); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files in %s\n", s.Verdict, len(files), to)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "new `DIR` for the copy (default results/published/<run>)")
+	return cmd
+}
+
+// private lists the texts of this machine that must not travel with a run.
+func private() []string {
+	var out []string
+	if host, err := os.Hostname(); err == nil {
+		out = append(out, host)
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		out = append(out, home)
+	}
+	if u, err := user.Current(); err == nil && u.Username != "root" {
+		out = append(out, u.Username)
+	}
+	if dir, err := os.Getwd(); err == nil {
+		out = append(out, dir)
+	}
+	return out
+}
