@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"interlude/results"
 	"interlude/sched"
@@ -18,24 +19,39 @@ type gen struct {
 	read      int // of its last PP
 	generated int
 	ended     bool
-	process   int // which engine process, from 0: a cache ends with its process
+	drain     float64 // s from the STOP to the DONE of the holder that made room for it; 0 none was stopped
+	process   int     // which engine process, from 0: a cache ends with its process
 }
 
 // tale is what a journal says, next to what a fresh machine makes of it.
 type tale struct {
 	sched.Replayed
-	gens   []gen
-	prompt map[sched.ID]int
+	gens     []gen
+	prompt   map[sched.ID]int
+	arrivals []sched.ID
+}
+
+// ended are the GENs that the engine wrote a line about.
+func (t *tale) ended() []gen {
+	return slices.DeleteFunc(slices.Clone(t.gens), func(g gen) bool { return !g.ended })
+}
+
+// first is the index of a request's first GEN.
+func (t *tale) first(id sched.ID) (int, bool) {
+	i := slices.IndexFunc(t.gens, func(g gen) bool { return g.id == id })
+	return i, i >= 0
 }
 
 // readJournal replays a journal and collects its GENs.
 func readJournal(raw []byte) (tale, error) {
 	t := tale{prompt: map[sched.ID]int{}}
 	open, process := -1, 0
+	stopped := time.Duration(-1) // when the present holder's STOP was written
 	var err error
 	t.Replayed, err = sched.Replay(bytes.NewReader(raw), func(e sched.Event, actions []sched.Action) {
 		if e.Kind == sched.Arrive {
 			t.prompt[e.ID] = e.Request.Prompt
+			t.arrivals = append(t.arrivals, e.ID)
 		}
 		if open >= 0 && (e.ID == t.gens[open].id || e.Kind == sched.EngineDied) {
 			open = t.gens[open].hear(e, open)
@@ -43,9 +59,16 @@ func readJournal(raw []byte) (tale, error) {
 		if e.Kind == sched.EngineDied {
 			process++
 		}
+		drain := 0.0
+		if e.Kind == sched.Done && stopped >= 0 {
+			drain, stopped = (e.At - stopped).Seconds(), -1
+		}
 		for _, a := range actions {
-			if a.Kind == sched.Start {
-				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, process: process})
+			switch a.Kind {
+			case sched.Stop:
+				stopped = e.At
+			case sched.Start:
+				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, drain: drain, process: process})
 				open = len(t.gens) - 1
 			}
 		}
@@ -117,7 +140,7 @@ func (e *evidence) checkJournal() {
 // sound also where clients left in between. The error says why the two cannot be
 // laid side by side.
 func recountByName(log engineLog, t tale, chunk int) (reuse, error) {
-	gens := slices.DeleteFunc(slices.Clone(t.gens), func(g gen) bool { return !g.ended })
+	gens := t.ended()
 	if len(gens) != len(log.Runs) {
 		return reuse{}, fmt.Errorf("the engine's log has %d GENs, the journal %d", len(log.Runs), len(gens))
 	}

@@ -75,7 +75,7 @@ func (e *evidence) checkLedger() {
 func (e *evidence) checkServerLedger() {
 	const check = "ledger_server"
 	compared := 0
-	var faults []string
+	faults := e.ownLedger()
 	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
 		s := e.slots[n]
 		server, ok := counter(s.Witness, "requests")
@@ -108,6 +108,29 @@ func (e *evidence) checkServerLedger() {
 	default:
 		e.pass(check, "in %d slots the server ended as many requests as its clients sent", compared)
 	}
+}
+
+// ownLedger closes each server's own books at the end of its slot: accepted =
+// ended, and nothing left waiting, running or parked.
+func (e *evidence) ownLedger() []string {
+	var faults []string
+	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
+		s := e.slots[n]
+		if !s.Complete {
+			continue
+		}
+		for _, queue := range []string{"waiting", "running", "parked"} {
+			if left, ok := counter(s.Witness, queue); ok && left != 0 {
+				faults = append(faults, fmt.Sprintf("slot %d (%s): %g requests are still %s after all clients were done", n, s.Arm, left, queue))
+			}
+		}
+		accepted, okA := counter(s.Witness, "accepted")
+		ended, okE := counter(s.Witness, "ended")
+		if okA && okE && accepted != ended {
+			faults = append(faults, fmt.Sprintf("slot %d (%s): the server accepted %g requests and ended %g", n, s.Arm, accepted, ended))
+		}
+	}
+	return faults
 }
 
 // counter sums the series of one counter of a witness map. Servers and harness

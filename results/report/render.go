@@ -23,7 +23,9 @@ func Render(fsys fs.FS) (Files, error) {
 	s.whatWasRun(&p)
 	s.method(&p)
 	if !s.invalid() {
-		s.numbers(&p)
+		if err := s.numbers(&p); err != nil {
+			return nil, err
+		}
 	}
 	s.answers(&p)
 	s.notes(&p)
@@ -34,19 +36,24 @@ func Render(fsys fs.FS) (Files, error) {
 		p.heading(2, "Appendix: numbers of an invalid run")
 		p.para("They are kept so that nothing disappears. They support no claim, for the reasons at the top of this page.")
 		s.effects(&p)
-		s.numbers(&p)
+		if err := s.numbers(&p); err != nil {
+			return nil, err
+		}
 	}
 	files["README.md"] = []byte(p.String())
 	return files, nil
 }
 
 // numbers are the sections that a run's timings fill.
-func (s *source) numbers(p *page) {
+func (s *source) numbers(p *page) error {
 	s.decision(p)
 	s.classes(p)
-	s.waterfall(p)
+	if err := s.waterfall(p); err != nil {
+		return err
+	}
 	s.whoPays(p)
 	s.parks(p)
+	return nil
 }
 
 // plots draws what the run has data for.
