@@ -506,3 +506,21 @@ func writeConfig(t testing.TB, config string) string {
 	}
 	return path
 }
+
+// metric reads one sample of /metrics by its whole name; -1 is absent.
+func (r *rig) metric(name string) float64 {
+	r.t.Helper()
+	resp := r.do("GET", "/metrics", nil)
+	defer resp.Body.Close()
+	in := bufio.NewScanner(resp.Body)
+	for in.Scan() {
+		if value, ok := strings.CutPrefix(in.Text(), name+" "); ok {
+			var v float64
+			if _, err := fmt.Sscan(value, &v); err != nil {
+				r.t.Fatal(err)
+			}
+			return v
+		}
+	}
+	return -1
+}
