@@ -1,21 +1,19 @@
 package simulate
 
-import (
-	"interlude/sched"
-)
+import "interlude/sched"
 
-// Found says what a probe found when it arrived.
+// Found says what a probe found when it arrived: what held the engine.
 type Found uint8
 
-// What a probe may find, first match wins.
+// What a probe may find; the first that fits.
 const (
 	FoundNothing        Found = iota
-	FoundNotPreemptible       // a request that is never preempted, but no short
-	FoundShort                // another short
+	FoundNotPreemptible       // a request that is never preempted, shorts apart
+	FoundShort                // another probe
 	FoundDecode
 	FoundLongRead     // a read of several chunks
 	FoundColdRead     // of one
-	FoundRestoredRead // of one, something reused
+	FoundRestoredRead // of one, a part reused
 	founds
 )
 
@@ -30,13 +28,13 @@ func (s *sim) found() Found {
 	switch {
 	case r == nil:
 		return FoundNothing
-	case r.conv < 0:
+	case r.probe():
 		return FoundShort
 	case r.said > 0 || s.machine.State(r.id) == sched.StateDecoding:
 		return FoundDecode
-	case r.unread > s.engine.Chunk():
+	case r.Prompt-r.from > s.engine.Chunk():
 		return FoundLongRead
-	case r.begun && r.from > 0 || !r.begun && r.unread < r.total:
+	case r.from > 0:
 		return FoundRestoredRead
 	}
 	return FoundColdRead

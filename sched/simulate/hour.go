@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"interlude/engine"
@@ -11,55 +14,63 @@ import (
 
 // Options are one simulated run.
 type Options struct {
-	Shape    workloads.LoadShape
-	Seed     uint64
-	Duration time.Duration
+	Traffic  Traffic
 	Sched    sched.Config
 	Engine   model.Config
-	SameCkpt bool // one-shot shorts go with ckpt=0 whatever the policy
+	SameCkpt bool // one-shot probes go with ckpt=0 whatever the policy
 }
 
-// Probe is one interactive request.
-type Probe struct {
-	At    time.Duration
-	TTFT  time.Duration
+// Outcome is what became of one request.
+type Outcome struct {
+	Name  string
+	Class string
+	At    time.Duration // when it was sent
+	TTFT  time.Duration // 0: no token came
+	E2E   time.Duration // 0: not ended
 	Found Found
+	Parks int
 }
 
 // Hour is what one simulated run gave.
 type Hour struct {
-	Probes  []Probe
-	LongE2E []time.Duration
-	Useful  time.Duration // Σ nominal first reads + tokens × the nominal step, up to Duration
-	Pause   time.Duration // the longest
-	Parks   int
-	Sched   sched.Counters
-	Switch  time.Duration // exact: parking and restoring, refills and windows beyond the nominal
+	Outcomes []Outcome     // in order of arrival
+	Useful   time.Duration // Σ nominal first reads + tokens × the nominal step, done before the end
+	Length   time.Duration
+	Pause    time.Duration // the longest of any parked request
+	Counters sched.Counters
+	items    []Item // beside Outcomes
 }
 
-// header is the tail of a prompt: the last turn's opening, a segment of its own.
+// header is the tail of a prompt: the opening of the last turn, a segment of its
+// own to the engine.
 const header = 6
 
-// request is one live request of the simulation.
+// request is one request of the simulation.
 type request struct {
-	id      sched.ID
-	conv    int // of a long one, -1 a probe
-	prompt  []model.Span
-	answer  uint64 // source of its answer
-	target  int    // output tokens
-	maxNew  int
-	unread  int
-	total   int // prompt tokens
-	arrived time.Duration
-	found   Found
-	first   time.Duration
-	said    int
-	script  model.Script
-	high    int // read so far
-	from    int // where its first read should begin
-	begun   bool
-	latest  time.Duration // last token or PP
-	parked  bool
+	Item
+	id     sched.ID
+	spans  []model.Span
+	answer uint64 // source of its answer
+	voice  model.Script
+	loop   int
+	at     time.Duration
+	from   int // where its first read should begin
+	high   int // read so far
+	said   int
+	first  time.Duration
+	latest time.Duration // last token or PP
+	parked bool
+	ended  bool
+	out    int // index of its Outcome
+}
+
+func (r *request) probe() bool { return r.Class == workloads.Probe }
+
+// conversation is a history as spans of tokens known by origin.
+type conversation struct {
+	spans  []model.Span
+	source uint64
+	n      uint64
 }
 
 // sim drives one machine and one engine in virtual time.
@@ -68,79 +79,102 @@ type sim struct {
 	machine *sched.Machine
 	engine  *model.Engine
 	now     time.Duration
-	end     time.Duration
+	end     time.Duration // of the counted time; 0 once it passed
 	wake    time.Duration
-	probes  []time.Duration
-	convs   []*conversation
+	due     []Item // sorted by At
+	waits   map[string][]Item
+	cancels map[string][]workloads.Trigger // by the request that triggers; Request names whom
+	talks   map[string]*conversation
 	live    map[sched.ID]*request
+	named   map[string]*request
 	lastID  sched.ID
 	holder  *request
 	upto    int
 	stop    bool
-	resumed bool
-	waiting int // probes that arrived and have no token yet
-	actions []sched.Action
+	spoke   bool // the GEN gave a token
+	quiet   int  // probes that arrived and have no token yet
+	pending []sched.Action
 	replies []engine.Reply
 	hour    Hour
-	spare   []*request
 }
 
-// conversation is one closed loop: its history as spans.
-type conversation struct {
-	turns   *workloads.LoadConversation
-	history []model.Span
-	serial  uint64
-}
-
-// Run simulates one run of a load.
+// Run simulates one run.
 func Run(o Options) Hour {
-	s := &sim{o: o, machine: sched.New(o.Sched), engine: model.New(o.Engine), end: o.Duration,
-		probes: o.Shape.Probes(o.Seed, o.Duration), live: map[sched.ID]*request{}}
-	s.tell(sched.Event{Kind: sched.Loaded, Engine: sched.Engine{
-		ResumePrefill: o.Engine.ResumePrefill, PrefillChunk: announced(o.Engine), Sequences: o.Engine.Sequences,
-		CacheMiB: o.Engine.CacheMiB, Emulated: true}})
-	for n := range o.Shape.Conversations {
-		s.convs = append(s.convs, &conversation{turns: o.Shape.Conversation(o.Seed, n)})
+	s := &sim{o: o, machine: sched.New(o.Sched), engine: model.New(o.Engine), end: o.Traffic.End,
+		waits: map[string][]Item{}, cancels: map[string][]workloads.Trigger{}, talks: map[string]*conversation{},
+		live: map[sched.ID]*request{}, named: map[string]*request{}}
+	for _, item := range o.Traffic.Items {
+		switch {
+		case item.After == nil:
+			s.due = append(s.due, item)
+		case item.After.Request == "":
+			item.At += time.Duration(item.After.Delay)
+			s.due = append(s.due, item)
+		default:
+			s.waits[item.After.Request] = append(s.waits[item.After.Request], item)
+		}
+		if c := item.Cancel; c != nil {
+			on, t := c.Request, *c
+			if on == "" {
+				on = item.Name
+			}
+			t.Request = item.Name
+			s.cancels[on] = append(s.cancels[on], t)
+		}
+	}
+	slices.SortStableFunc(s.due, func(a, b Item) int { return cmp.Compare(a.At, b.At) })
+	s.tell(sched.Event{Kind: sched.Loaded, Engine: announced(o.Engine)})
+	for n := range o.Traffic.Loops {
 		s.turn(n)
 	}
 	for s.step() {
 	}
-	s.hour.Sched = s.machine.Counters()
+	s.close()
+	s.hour.Counters = s.machine.Counters()
 	return s.hour
 }
 
-// announced is the read grid as INFO tells it: only by engines that keep reads.
-func announced(c model.Config) int {
+// announced is what such an engine says of itself.
+func announced(c model.Config) sched.Engine {
+	e := sched.Engine{ResumePrefill: c.ResumePrefill, Sequences: c.Sequences, CacheMiB: c.CacheMiB, Emulated: true}
 	if c.ResumePrefill {
-		return c.Chunk
+		e.PrefillChunk = c.Chunk
 	}
-	return 0
+	return e
 }
 
-// step lets the next thing happen; false when the run is over.
+// step lets the next thing happen; false when the run is over: at its end and
+// with every probe answered, or when nothing is left.
 func (s *sim) step() bool {
 	at, what := time.Duration(1<<63-1), 0
-	if len(s.probes) > 0 && s.probes[0] < at {
-		at, what = s.probes[0], 1
+	if len(s.due) > 0 && s.due[0].At < at {
+		at, what = max(s.now, s.due[0].At), 1
 	}
 	if due, ok := s.engine.Due(); ok && due < at {
 		at, what = due, 2
 	}
-	if s.wake > 0 && s.wake < at {
+	if s.wake > 0 && s.wake < at && len(s.live) > 0 {
 		at, what = s.wake, 3
 	}
-	if what == 0 || at >= s.end && s.waiting == 0 && len(s.probes) == 0 {
-		s.account()
+	if what == 0 {
 		return false
 	}
-	if s.now < s.end && at >= s.end {
-		s.account()
+	if s.end > 0 && at >= s.end {
+		s.close()
+	}
+	if len(s.o.Traffic.Loops) > 0 && at >= s.o.Traffic.End && s.quiet == 0 && (len(s.due) == 0 || s.due[0].At >= s.o.Traffic.End) {
+		return false
 	}
 	s.now = at
 	switch what {
 	case 1:
-		s.probes = s.probes[1:]
-		s.probe()
+		item := s.due[0]
+		s.due = s.due[1:]
+		if item.leaves == "" {
+			s.arrive(item, -1)
+		} else if r := s.named[item.leaves]; r != nil && !r.ended {
+			s.tell(sched.Event{Kind: sched.Cancel, ID: r.id})
+		}
 	case 2:
 		s.line()
 	case 3:
@@ -150,85 +184,100 @@ func (s *sim) step() bool {
 	return true
 }
 
-// account books the part of an unfinished read at the end of the run.
-func (s *sim) account() {
-	if s.end == 0 {
+// close ends the counted time and books the parts of unfinished reads.
+func (s *sim) close() {
+	if s.hour.Length > 0 {
 		return
 	}
-	for id := sched.ID(1); id <= s.lastID; id++ {
-		if r := s.live[id]; r != nil && r.begun && r.first == 0 && r.total > r.from {
-			s.hour.Useful += time.Duration(float64(s.nominalRead(r)) * float64(r.high-r.from) / float64(r.total-r.from))
-		}
+	s.hour.Length = s.now
+	if s.o.Traffic.End > 0 {
+		s.hour.Length = s.o.Traffic.End
 	}
 	s.end = 0
+	for id := sched.ID(1); id <= s.lastID; id++ {
+		if r := s.live[id]; r != nil && r.first == 0 && r.Prompt > r.from {
+			s.hour.Useful += time.Duration(float64(s.nominalRead(r)) * float64(r.high-r.from) / float64(r.Prompt-r.from))
+		}
+	}
 }
+
+// counts says that the counted time runs.
+func (s *sim) counts() bool { return s.hour.Length == 0 }
 
 func (s *sim) nominalRead(r *request) time.Duration {
-	return s.o.Engine.Profile.ReadTime(r.from, r.total-r.from)
+	return s.o.Engine.Profile.ReadTime(r.from, r.Prompt-r.from)
 }
 
-func (s *sim) nominalStep() time.Duration {
-	p := &s.o.Engine.Profile
+// NominalStep is the time of one output token when windows accept their mean.
+func NominalStep(p *model.Profile) time.Duration {
 	return time.Duration(float64(p.Window) / p.MeanWindow())
 }
 
-// turn sends a conversation's next turn.
+// turn sends a loop's next turn.
 func (s *sim) turn(n int) {
-	c := s.convs[n]
-	t := c.turns.Next()
-	source := func() uint64 { c.serial++; return uint64(n+1)<<32 | c.serial }
-	c.history = keep(c.history, t.Shared)
-	kept := length(c.history)
-	if add := t.Prompt - kept - header; add > 0 {
-		c.history = append(c.history, model.Span{Source: source(), N: add, Turn: true})
+	l := &s.o.Traffic.Loops[n]
+	t := l.Turns.Next()
+	name := ""
+	if s.o.Traffic.End == 0 || len(s.waits) > 0 {
+		name = fmt.Sprintf("%s.%d", l.Name, t.Turn)
 	}
-	c.history = append(c.history, model.Span{Source: source(), N: header, Turn: true})
-	r := s.fresh()
-	*r = request{conv: n, prompt: c.history, answer: source(), target: t.Answer, maxNew: s.o.Shape.Answer[1],
-		total: length(c.history), unread: t.Prompt - max(0, t.Shared-1)}
-	c.history = append(c.history[:len(c.history):len(c.history)], model.Span{Source: r.answer, N: t.Answer})
-	s.arrive(r, false)
+	s.arrive(Item{Name: name, Class: workloads.Long, Conversation: l.Name, Prompt: t.Prompt, Shared: t.Shared,
+		Output: t.Answer, Budget: l.Budget}, n)
 }
 
-// probe sends the next probe.
-func (s *sim) probe() {
-	l := s.o.Shape
-	source := uint64(1)<<63 | uint64(s.lastID+1)<<1
-	r := s.fresh()
-	*r = request{conv: -1, answer: source | 1, target: l.ProbeOut, maxNew: l.ProbeOut, total: l.ProbeIn, unread: l.ProbeIn,
-		prompt: append(r.prompt[:0], model.Span{Source: source, N: l.ProbeIn - header, Turn: true}, model.Span{Source: source, N: header, Turn: true})}
-	r.found = s.found()
-	s.waiting++
-	s.arrive(r, true)
-}
-
-func (s *sim) fresh() *request {
-	if n := len(s.spare); n > 0 {
-		r := s.spare[n-1]
-		s.spare = s.spare[:n-1]
-		return r
-	}
-	return new(request)
-}
-
-func (s *sim) arrive(r *request, oneShot bool) {
+// arrive sends one request: its prompt as spans that share what they share with
+// the conversation's last turn.
+func (s *sim) arrive(item Item, loop int) {
 	s.lastID++
-	r.id, r.arrived = s.lastID, s.now
-	r.from, r.high = r.total-r.unread, r.total-r.unread
+	r := &request{Item: item, id: s.lastID, loop: loop, at: s.now, out: len(s.hour.Outcomes)}
+	talk := s.talks[item.Conversation]
+	if talk == nil {
+		talk = &conversation{source: uint64(len(s.talks)+1) << 32}
+	}
+	if item.Conversation == "" {
+		talk = &conversation{source: uint64(s.lastID) << 40}
+	} else {
+		s.talks[item.Conversation] = talk
+	}
+	source := func() uint64 { talk.n++; return talk.source | talk.n }
+	spans := keep(talk.spans, item.Shared)
+	if add := item.Prompt - length(spans) - header; add > 0 {
+		spans = append(spans, model.Span{Source: source(), N: add, Turn: true})
+	}
+	if tail := item.Prompt - length(spans); tail > 0 {
+		spans = append(spans, model.Span{Source: source(), N: tail, Turn: true})
+	}
+	r.spans, r.answer = spans[:len(spans):len(spans)], source()
+	talk.spans = append(r.spans, model.Span{Source: r.answer, N: item.Output})
+	r.from = min(max(0, item.Shared-1), item.Prompt-1)
+	r.high = r.from
+	out := Outcome{Name: item.Name, Class: item.Class, At: s.now, Found: s.found()}
+	s.hour.Outcomes = append(s.hour.Outcomes, out)
+	s.hour.items = append(s.hour.items, item)
+	if r.probe() {
+		s.quiet++
+	}
 	s.live[r.id] = r
-	s.tell(sched.Event{Kind: sched.Arrive, ID: r.id, Request: sched.Request{
-		Prompt: r.total, Unread: r.unread, MaxNew: r.maxNew, OneShot: oneShot}})
+	if r.Name != "" {
+		s.named[r.Name] = r
+	}
+	q := sched.Request{Prompt: item.Prompt, Unread: item.Prompt - r.from, MaxNew: item.Budget, OneShot: item.OneShot}
+	if item.Priority != nil {
+		q.Priority, q.Explicit = *item.Priority, true
+	}
+	s.moment(r, workloads.AtSent, 0)
+	s.tell(sched.Event{Kind: sched.Arrive, ID: r.id, Request: q})
 }
 
 // tell steps the machine and performs what it asks for.
 func (s *sim) tell(e sched.Event) {
 	e.At = s.now
-	first := len(s.actions)
-	s.actions = s.machine.Step(e, s.actions)
-	for i := first; i < len(s.actions); i++ {
-		s.perform(s.actions[i])
+	first := len(s.pending)
+	s.pending = s.machine.Step(e, s.pending)
+	for i := first; i < len(s.pending); i++ {
+		s.perform(s.pending[i])
 	}
-	s.actions = s.actions[:first]
+	s.pending = s.pending[:first]
 }
 
 func (s *sim) perform(a sched.Action) {
@@ -240,30 +289,76 @@ func (s *sim) perform(a sched.Action) {
 	case sched.Stop:
 		s.stop = true
 	case sched.EndWell, sched.Fail, sched.Reject:
-		s.ended(s.live[a.ID])
+		s.finished(s.live[a.ID])
 	case sched.Told:
-		if a.State == sched.StateParked {
-			s.live[a.ID].parked = true
-			s.hour.Parks++
-		}
+		s.told(s.live[a.ID], a.State)
 	}
 }
 
+func (s *sim) told(r *request, state sched.State) {
+	switch state {
+	case sched.StateWaiting:
+		s.moment(r, workloads.AtQueued, 0)
+	case sched.StateReading:
+		s.moment(r, workloads.AtReading, 0)
+	case sched.StateDecoding:
+		s.moment(r, workloads.AtDecoding, 0)
+	case sched.StateParked:
+		r.parked = true
+		s.hour.Outcomes[r.out].Parks++
+		s.moment(r, workloads.AtParked, 0)
+	}
+}
+
+// moment makes due what waits for this moment of r: a token moment with n up to
+// the tokens said.
+func (s *sim) moment(r *request, event string, n int) {
+	if r.Name == "" {
+		return
+	}
+	fires := func(t *workloads.Trigger) bool { return t.Event == event && t.N <= n }
+	if waits := s.waits[r.Name]; len(waits) > 0 {
+		s.waits[r.Name] = slices.DeleteFunc(waits, func(item Item) bool {
+			if !fires(item.After) {
+				return false
+			}
+			item.At = max(item.At, s.now+time.Duration(item.After.Delay))
+			s.schedule(item)
+			return true
+		})
+	}
+	s.cancels[r.Name] = slices.DeleteFunc(s.cancels[r.Name], func(t workloads.Trigger) bool {
+		if !fires(&t) {
+			return false
+		}
+		s.schedule(Item{At: s.now + time.Duration(t.Delay), leaves: t.Request})
+		return true
+	})
+}
+
+// schedule makes an item due at its At, behind what is due then already.
+func (s *sim) schedule(item Item) {
+	i, _ := slices.BinarySearchFunc(s.due, item.At, func(x Item, at time.Duration) int {
+		return cmp.Or(cmp.Compare(x.At, at), -1)
+	})
+	s.due = slices.Insert(s.due, i, item)
+}
+
 func (s *sim) start(r *request, a sched.Action) {
-	s.holder, s.upto, s.stop, s.resumed = r, a.Upto, false, false
-	job := model.Job{MaxNew: r.maxNew - r.said, NoCheckpoint: a.NoCheckpoint || s.o.SameCkpt && r.conv < 0, Cvec: 1}
+	s.holder, s.upto, s.stop, s.spoke = r, a.Upto, false, false
+	job := model.Job{MaxNew: r.Budget - r.said, NoCheckpoint: a.NoCheckpoint || s.o.SameCkpt && r.OneShot && r.probe(), Cvec: 1}
 	if a.Upto > 0 {
 		job.MaxNew = 1
-		job.Text = model.NewSpans(r.answer, keep(append([]model.Span(nil), r.prompt...), a.Upto)...)
+		job.Text = model.NewSpans(r.answer|1<<31, keep(r.spans, a.Upto)...)
 		job.Voice = &model.Script{N: 2}
 	} else {
-		spans := r.prompt[:len(r.prompt):len(r.prompt)]
+		spans := r.spans
 		if r.said > 0 {
 			spans = append(spans, model.Span{Source: r.answer, N: r.said})
 		}
 		job.Text = model.NewSpans(r.answer, spans...)
-		r.script.N = r.target - r.said
-		job.Voice = &r.script
+		r.voice.N = r.Output - r.said
+		job.Voice = &r.voice
 	}
 	s.engine.Take(s.now, job)
 }
@@ -271,32 +366,32 @@ func (s *sim) start(r *request, a sched.Action) {
 // line takes what the engine prints at this instant.
 func (s *sim) line() {
 	s.replies = s.engine.Step(s.stop, s.replies[:0])
-	r, upto := s.holder, s.upto
-	tokens := 0
-	for _, reply := range s.replies {
-		switch reply.Kind {
+	r, tokens := s.holder, 0
+	for i := range s.replies {
+		switch reply := &s.replies[i]; reply.Kind {
 		case engine.ReplyResume:
-			if !r.begun {
-				r.begun = true
-			}
 			s.tell(sched.Event{Kind: sched.Resumed, ID: r.id, N: reply.Reused})
 		case engine.ReplyPP:
-			s.progress(r)
+			s.alive(r)
 			r.high = max(r.high, reply.Pos)
 			s.tell(sched.Event{Kind: sched.Reading, ID: r.id, N: reply.Pos, Total: reply.Total})
 		case engine.ReplyToken:
 			tokens++
 		case engine.ReplyDone:
-			s.tokens(r, tokens)
+			if s.upto == 0 {
+				s.tokens(r, tokens)
+			}
 			tokens = 0
-			s.done(r, upto, reply.Done)
+			s.done(r, &reply.Done)
 		}
 	}
-	s.tokens(r, tokens)
+	if tokens > 0 && s.upto == 0 {
+		s.tokens(r, tokens)
+	}
 }
 
-// progress notes a sign of life of r, and how long it had none if it was parked.
-func (s *sim) progress(r *request) {
+// alive notes a sign of life of r, and for how long there was none if it was parked.
+func (s *sim) alive(r *request) {
 	if r.parked && r.latest > 0 {
 		s.hour.Pause = max(s.hour.Pause, s.now-r.latest)
 	}
@@ -304,35 +399,36 @@ func (s *sim) progress(r *request) {
 }
 
 func (s *sim) tokens(r *request, n int) {
-	if n == 0 || s.upto > 0 {
+	if n == 0 {
 		return
 	}
-	s.progress(r)
-	if !s.resumed {
-		s.resumed = true
+	s.alive(r)
+	if !s.spoke {
+		s.spoke = true
 		s.tell(sched.Event{Kind: sched.FirstToken, ID: r.id})
 	}
 	if r.first == 0 {
 		r.first = s.now
-		if s.end > 0 {
+		s.hour.Outcomes[r.out].TTFT = s.now - r.at
+		if s.counts() {
 			s.hour.Useful += s.nominalRead(r)
 		}
-		if r.conv < 0 {
-			s.waiting--
-			s.hour.Probes = append(s.hour.Probes, Probe{At: r.arrived, TTFT: s.now - r.arrived, Found: r.found})
+		if r.probe() {
+			s.quiet--
 		}
 	}
-	if s.end > 0 {
-		s.hour.Useful += time.Duration(n) * s.nominalStep()
+	if s.counts() {
+		s.hour.Useful += time.Duration(n) * NominalStep(&s.o.Engine.Profile)
 	}
 	r.said += n
 	s.tell(sched.Event{Kind: sched.Tokens, ID: r.id, N: n})
+	s.moment(r, workloads.AtToken, r.said)
 }
 
-func (s *sim) done(r *request, upto int, d engine.Done) {
-	s.holder = nil
+func (s *sim) done(r *request, d *engine.Done) {
+	upto := s.upto
+	s.holder, s.upto = nil, 0
 	if upto > 0 {
-		s.upto = 0
 		s.tell(sched.Event{Kind: sched.SliceDone, ID: r.id, N: upto})
 		return
 	}
@@ -340,35 +436,31 @@ func (s *sim) done(r *request, upto int, d engine.Done) {
 		Stats: sched.Stats{Generated: d.Generated, Prompt: d.Prompt, Read: d.Read, Reused: d.Reused}})
 }
 
-func (s *sim) ended(r *request) {
+func (s *sim) finished(r *request) {
 	delete(s.live, r.id)
-	if r.conv >= 0 {
-		if s.now < s.o.Duration {
-			s.hour.LongE2E = append(s.hour.LongE2E, s.now-r.arrived)
-		}
-		s.turn(r.conv)
-		return
+	r.ended = true
+	s.hour.Outcomes[r.out].E2E = s.now - r.at
+	if r.probe() && r.first == 0 {
+		s.quiet--
 	}
-	if r.first == 0 { // refused
-		s.waiting--
+	s.moment(r, workloads.AtEnd, 0)
+	if r.loop >= 0 {
+		s.turn(r.loop)
 	}
-	s.spare = append(s.spare, r)
 }
 
-// keep cuts spans to their first n tokens.
+// keep cuts spans to their first n tokens; the result is the caller's to append to.
 func keep(spans []model.Span, n int) []model.Span {
-	for i := range spans {
-		if n <= spans[i].N {
-			if n == 0 {
-				return spans[:i]
-			}
-			cut := append([]model.Span(nil), spans[:i+1]...)
-			cut[i].N = n
-			return cut
+	var kept []model.Span
+	for _, span := range spans {
+		if n <= 0 {
+			break
 		}
-		n -= spans[i].N
+		span.N = min(span.N, n)
+		n -= span.N
+		kept = append(kept, span)
 	}
-	return spans
+	return kept
 }
 
 func length(spans []model.Span) int {
