@@ -169,6 +169,16 @@ func inBubble(t *testing.T, config string, flags string, f func(r *rig)) {
 	})
 }
 
+// lazily is inBubble without waiting for the engine.
+func lazily(t *testing.T, config string, f func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, config, "")
+		defer r.close()
+		f(r)
+	})
+}
+
 func newRig(t testing.TB, config, flags string) *rig {
 	t.Helper()
 	if config != "" {
