@@ -28,10 +28,6 @@ type snapshot struct {
 	state []byte
 }
 
-// Shortest conversation worth a copy in RAM: reading it again is cheaper than the
-// copy's place.
-const worthSaving = 64
-
 func newResidence(lib Library, sequences, chunk int, budget int64) *residence {
 	return &residence{lib: lib, chunk: chunk, budget: budget, sequences: make([]sequence, sequences)}
 }
@@ -146,10 +142,11 @@ func (r *residence) forget(seq int) {
 	r.sequences[seq] = sequence{}
 }
 
-// save copies a sequence to RAM if it is worth it.
+// save copies a sequence to RAM, however short: a resumed request must find its
+// tokens, and the budget sees to the rest.
 func (r *residence) save(seq int, m *moves) {
 	ids := r.sequences[seq].ids
-	if len(ids) < worthSaving || r.budget <= 0 {
+	if len(ids) == 0 || r.budget <= 0 {
 		return
 	}
 	state := r.lib.Save(seq)
