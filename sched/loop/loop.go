@@ -39,7 +39,6 @@ type Loop struct {
 	inbox  inbox
 	health health
 	ended  chan struct{} // Run has returned
-	ran    sync.Once
 
 	// --- owned by Run ---
 	machine  *sched.Machine

@@ -55,7 +55,7 @@ func TestForcedParks(t *testing.T) {
 					if st.Prompt != len(specs[i].Prompt) || st.Output != len(a.ids) || st.Cached != 0 {
 						t.Errorf("usage depends on parks: %+v", st)
 					}
-					if want := len(a.ids)/max(2, every+1) - 2; st.Parks < want {
+					if want := len(a.ids) / max(2, every+1) * 3 / 4; st.Parks < want {
 						t.Errorf("%d parks, want at least %d", st.Parks, want)
 					}
 				}

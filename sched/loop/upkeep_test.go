@@ -1,0 +1,245 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"interlude/engine"
+	"interlude/sched"
+)
+
+// TestMaintenanceInEveryState: an engine that somebody needs is never taken away;
+// an idle one is, and the next request brings it back.
+func TestMaintenanceInEveryState(t *testing.T) {
+	tests := []struct {
+		name    string
+		policy  string
+		prepare func(t *testing.T, l *Loop)
+		busy    bool
+	}{
+		{"idle", sched.FIFO, func(t *testing.T, l *Loop) {}, false},
+		{"reading", sched.FIFO, func(t *testing.T, l *Loop) {
+			submit(t, l, Spec{Prompt: prompt(5001, 10, 1), MaxNew: 20})
+			time.Sleep(time.Second)
+		}, true},
+		{"decoding", sched.FIFO, func(t *testing.T, l *Loop) {
+			submit(t, l, Spec{Prompt: prompt(101, 500, 1), MaxNew: 600})
+			time.Sleep(time.Second)
+		}, true},
+		{"parked, and the other just ended", sched.Quantum, func(t *testing.T, l *Loop) {
+			submit(t, l, Spec{Prompt: prompt(101, 5000, 1), MaxNew: 6000})
+			time.Sleep(6 * time.Second)
+			collect(submit(t, l, Spec{Prompt: prompt(101, 10, 2), MaxNew: 20}))
+		}, true},
+	}
+	for _, test := range tests {
+		for _, what := range []string{"unload", "restart"} {
+			t.Run(test.name+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fs := &fakes{origin: time.Now()}
+					l := running(t, Config{Machine: policy(test.policy), Start: fs.start})
+					synctest.Wait()
+					test.prepare(t, l)
+					do := map[string]func(context.Context) error{"unload": l.Unload, "restart": l.Restart}[what]
+					err := do(t.Context())
+					h := l.Health()
+					if test.busy {
+						if !errors.Is(err, ErrBusy) || h.State != StateReady || h.Epoch != 1 {
+							t.Errorf("%v, then %+v", err, h)
+						}
+						return
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if what == "unload" && (h.State != StateUnloaded || h.Pid != 0) || what == "restart" && (h.State != StateReady || h.Epoch != 2) {
+						t.Errorf("%+v", h)
+					}
+					if !strings.HasSuffix(fs.all[0].commands(), "QUIT") {
+						t.Errorf("the old engine heard %q", fs.all[0].commands())
+					}
+					s := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
+					collect(submit(t, l, s)).want(t, s)
+					if st, _ := l.Status(t.Context()); st.Counters.Deaths != 0 {
+						t.Errorf("an unload counts as a death")
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestLoad: Load waits for the engine and says why it did not come up; twice is
+// once.
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := &fakes{origin: time.Now(), fails: 1}
+		l := running(t, Config{Machine: policy(sched.Quantum), Start: fs.start, Lazy: true})
+		if h := l.Health(); h.State != StateUnloaded || h.Alive() {
+			t.Errorf("%+v", h)
+		}
+		if err := l.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "last words") {
+			t.Errorf("Load: %v", err)
+		}
+		if h := l.Health(); h.State != StateDown || !strings.Contains(h.Err, "last words") {
+			t.Errorf("%+v", h)
+		}
+		answers := make(chan error, 2)
+		for range 2 {
+			go func() { answers <- l.Load(context.Background()) }()
+		}
+		for range 2 {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		if h := l.Health(); len(fs.all) != 1 || h.State != StateReady || !h.Alive() || h.Err != "" {
+			t.Errorf("%d engines, %+v", len(fs.all), h)
+		}
+	})
+}
+
+// TestIdleUnload: the clock runs only while nothing lives.
+func TestIdleUnload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := &fakes{origin: time.Now()}
+		l := running(t, Config{Machine: policy(sched.FIFO), Start: fs.start, Idle: 10 * time.Second})
+		time.Sleep(9 * time.Second)
+		collect(submit(t, l, Spec{Prompt: prompt(101, 2000, 1), MaxNew: 3000})) // 25 s
+		time.Sleep(9 * time.Second)
+		if h := l.Health(); h.State != StateReady {
+			t.Errorf("%+v", h)
+		}
+		time.Sleep(2 * time.Second)
+		if h := l.Health(); h.State != StateUnloaded {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
+// TestRefusedEngines: what only INFO tells is checked after each load.
+func TestRefusedEngines(t *testing.T) {
+	tests := []struct {
+		name string
+		info engine.Info
+		m    func(*sched.Config)
+		err  string
+	}{
+		{"batch slots", engine.Info{"batch_slots": "4"}, func(*sched.Config) {}, "solo_priority true and parallel"},
+		{"time scale", engine.Info{}, func(c *sched.Config) { c.TimeScale = 8 }, "solo_time_scale"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.info = test.info
+				m := policy(sched.Quantum)
+				test.m(&m)
+				l := running(t, Config{Machine: m, Start: f.start, Lazy: true})
+				a := collect(submit(t, l, Spec{Prompt: prompt(101, 10, 1), MaxNew: 20}))
+				if a.end.Reason != sched.ReasonLoadFailed || !strings.Contains(a.end.Err.Error(), test.err) {
+					t.Errorf("%+v", a.end)
+				}
+			})
+		})
+	}
+}
+
+// TestClose: what runs is stopped and drained, every client is told, the engine
+// gets its QUIT, nothing new is taken.
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := New(Config{Machine: policy(sched.FIFO), Start: f.start})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- l.Run(ctx) }()
+		a := later(submit(t, l, Spec{Prompt: prompt(101, 5000, 1), MaxNew: 6000}))
+		b := later(submit(t, l, Spec{Prompt: prompt(101, 10, 2), MaxNew: 20}))
+		time.Sleep(time.Second + time.Millisecond)
+		cancel()
+		for _, c := range []<-chan answer{a, b} {
+			if got := <-c; !errors.Is(got.end.Err, ErrClosed) {
+				t.Errorf("%+v", got.end)
+			}
+		}
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if got := f.commands(); got != "GEN1 STOP QUIT" {
+			t.Errorf("engine heard %s", got)
+		}
+		_, err := l.Submit(Spec{Prompt: []int32{1}, MaxNew: 1})
+		var no *Rejected
+		if !errors.As(err, &no) || no.Status != 503 {
+			t.Errorf("Submit after the end: %v", err)
+		}
+		if _, err := l.Status(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Errorf("Status after the end: %v", err)
+		}
+	})
+}
+
+// TestS58HealthNeverWaits: Health answers while the loop is busy.
+func TestS58HealthNeverWaits(t *testing.T) {
+	f := newFake()
+	l := running(t, Config{Machine: policy(sched.FIFO), Start: f.start})
+	block := make(chan struct{})
+	l.inbox.put(func(*Loop) { <-block })
+	if h := l.Health(); h.State == "" {
+		t.Errorf("%+v", h)
+	}
+	close(block)
+}
+
+// TestS49ProgressCounts: the progress counter moves with the engine's lines and
+// stands still when it hangs.
+func TestS49ProgressCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.script = func(f *fake, g engine.Gen) bool {
+			f.say("RESUME 0")
+			for range 10 {
+				f.sleep(time.Second)
+				f.say("T 5")
+			}
+			<-f.gone
+			return true
+		}
+		m := policy(sched.FIFO)
+		m.Silence = time.Minute
+		l := running(t, Config{Machine: m, Start: f.start})
+		r := submit(t, l, Spec{Prompt: prompt(11, 10, 1), MaxNew: 20})
+		time.Sleep(5*time.Second + time.Millisecond)
+		before := l.Health()
+		time.Sleep(10 * time.Second)
+		after := l.Health()
+		time.Sleep(10 * time.Second)
+		stuck := l.Health()
+		if after.Progress-before.Progress != 5 || stuck.Progress != after.Progress || stuck.Silent != 15*time.Second+time.Millisecond {
+			t.Errorf("%+v\n%+v\n%+v", before, after, stuck)
+		}
+		collect(r)
+	})
+}
+
+// TestRequestTimes: queued, parked and their sums belong to the request.
+func TestRequestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := running(t, Config{Machine: policy(sched.Quantum), Start: f.start})
+		synctest.Wait()
+		a := later(submit(t, l, Spec{Prompt: prompt(101, 1000, 1), MaxNew: 2000}))
+		time.Sleep(6 * time.Second)
+		b := collect(submit(t, l, Spec{Prompt: prompt(301, 10, 2), MaxNew: 20}))
+		got := (<-a).end.Stats
+		// The short one: at most a window of queueing, 300 ms of read, 5 windows.
+		if b.end.Stats.Queued > 25*time.Millisecond || got.Parked != 425*time.Millisecond || got.Queued != 0 || got.Parks != 1 {
+			t.Errorf("long %+v, short %+v", got, b.end.Stats)
+		}
+	})
+}
