@@ -1,0 +1,324 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"interlude/results"
+	"interlude/workloads"
+)
+
+// Options are what a verb was asked for.
+type Options struct {
+	Manifest *workloads.Manifest // nil with Plan or Resume
+	Plan     *workloads.Plan     // to be run again as it is; nil: made from the rest
+	Target   *Target
+	Engine   string // words of --engine
+	Policy   string
+	Pairs    int
+	AA       int
+	Speed    float64 // 0 means 1
+	Seed     uint64
+	Counter  workloads.Counter
+
+	Runs   string // folder of run directories; empty: results/runs
+	Out    string // the run directory; empty: made from the time and the manifest's name
+	Resume string // a run directory to be continued
+
+	Self     string   // path of our own binary, which serves and emulates
+	Command  []string // as it was typed, for run.json
+	Revision string
+	Dirty    bool
+
+	Progress io.Writer     // nil: silent
+	Terminal bool          // Progress is a terminal
+	Idle     time.Duration // longest wait for an idle machine before a slot; 0: 10 s, negative: none
+}
+
+// defaultIdle is how long a slot waits for an idle machine.
+const defaultIdle = 10 * time.Second
+
+// Finished is a run that has ended, whatever way.
+type Finished struct {
+	Dir string
+	Run *results.Run
+
+	ledger  *results.Ledger
+	attempt results.Attempt
+}
+
+// End writes the end of the run into the attempts ledger: the verdict, or why
+// there is none. A start without an end reads as a crash.
+func (f *Finished) End(verdict, why string) error {
+	a := f.attempt
+	a.Time, a.Verdict, a.Why = wallClock(time.Now()), verdict, why
+	return f.ledger.End(a)
+}
+
+// wallClock writes an instant as run files do.
+func wallClock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// MakePlan resolves what the options ask for, without starting or writing anything.
+func MakePlan(kind string, o Options) (*workloads.Plan, error) {
+	if o.Target == nil {
+		return nil, errors.New("no target was given")
+	}
+	if o.Resume != "" {
+		data, err := os.ReadFile(filepath.Join(o.Resume, results.PlanFile))
+		if err != nil {
+			return nil, fmt.Errorf("resume: %w", err)
+		}
+		return workloads.ReadPlan(data)
+	}
+	if o.Plan != nil {
+		return o.Plan, nil
+	}
+	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
+		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: o.Target.Controls(), Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
+	}, o.Counter)
+}
+
+// run is a run directory being filled.
+type run struct {
+	o        Options
+	plan     *workloads.Plan
+	manifest *workloads.Manifest
+	engine   Engine
+	values   values
+	files    []results.File
+	progress *progress
+	finished *Finished
+
+	mu     sync.Mutex
+	writer *results.Writer
+	info   *results.Run
+	failed error // of writing: the first one ends the run
+}
+
+// open checks everything that can be checked before the first start, takes a line
+// of the ledger and makes the run directory (or opens the one to be continued).
+func open(ctx context.Context, kind string, o Options) (*run, error) {
+	if o.Runs == "" {
+		o.Runs = filepath.Join("results", "runs")
+	}
+	if o.Idle == 0 {
+		o.Idle = defaultIdle
+	}
+	plan, err := MakePlan(kind, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{o: o, plan: plan, progress: newProgress(o.Progress, o.Terminal)}
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	if err := r.directory(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// check refuses what cannot work, all before anything is written.
+func (r *run) check() (err error) {
+	t := r.o.Target
+	if t.Name != r.plan.Target {
+		return fmt.Errorf("the plan was made for the target %q, given is %q", r.plan.Target, t.Name)
+	}
+	if r.manifest, err = workloads.Parse(r.plan.Manifest); err != nil {
+		return fmt.Errorf("the plan's manifest: %w", err)
+	}
+	if r.engine, err = ParseEngine(r.plan.Engine, r.o.Self, r.plan.Speed); err != nil {
+		return err
+	}
+	r.values = values{
+		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy},
+		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
+	}
+	for _, s := range r.plan.Slots {
+		if t.URL != "" {
+			break
+		}
+		if _, err := t.resolve(s.Arm, r.values); err != nil {
+			return err
+		}
+	}
+	r.files, err = identify(r.o.Self, r.engine, t, r.values)
+	return err
+}
+
+// directory creates the run directory, or opens the one to be continued.
+func (r *run) directory(ctx context.Context) error {
+	dir, now := r.o.Resume, time.Now()
+	if dir == "" {
+		if dir = r.o.Out; dir == "" {
+			dir = filepath.Join(r.o.Runs, results.RunName(now, r.plan.Name))
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)
+		}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	ledger := results.OpenLedger(r.o.Runs)
+	attempt := results.Attempt{Time: wallClock(now), Run: filepath.Base(dir), Kind: r.plan.Kind, Manifest: r.plan.Name, Target: r.plan.Target, PlanHash: r.plan.Hash()}
+	if attempt.N, err = ledger.Start(attempt); err != nil {
+		return err
+	}
+	r.finished = &Finished{Dir: dir, ledger: ledger, attempt: attempt}
+	if r.o.Resume != "" {
+		err = r.reopen(dir)
+	} else {
+		err = r.create(ctx, dir, now)
+	}
+	if err == nil {
+		err = ledger.CopyTo(dir, r.plan.Name, r.plan.Target)
+	}
+	if err == nil {
+		err = r.writer.SetRun(r.info)
+	}
+	if err != nil {
+		return errors.Join(err, r.finished.End("", err.Error()))
+	}
+	r.finished.Run = r.info
+	return nil
+}
+
+func (r *run) create(ctx context.Context, dir string, now time.Time) (err error) {
+	if r.writer, err = results.Create(dir, r.plan.Encode()); err != nil {
+		return err
+	}
+	r.info = &results.Run{
+		ID: filepath.Base(dir), Kind: r.plan.Kind, Name: r.plan.Name, Command: r.o.Command, Started: wallClock(now), Status: "started",
+		PlanHash: r.plan.Hash(), Target: r.plan.Target, Engine: r.plan.Engine, Speed: r.plan.Speed,
+		Revision: r.o.Revision, Dirty: r.o.Dirty, Toolchain: runtime.Version(), Files: r.files, Host: host(ctx),
+	}
+	r.info.Versions, err = versions(ctx, r.o.Target, r.values)
+	return err
+}
+
+// reopen continues a run. Pairs that are not complete are run again whole: what
+// they have recorded so far is moved aside, and a disclosure says so.
+func (r *run) reopen(dir string) error {
+	w, data, err := results.Resume(dir, r.plan.Encode())
+	if err != nil {
+		return err
+	}
+	r.writer, r.info = w, &data.Run
+	if r.info.Status == "complete" {
+		return fmt.Errorf("resume %s: the run is complete; there is nothing to continue", dir)
+	}
+	for i, f := range r.info.Files {
+		if i >= len(r.files) || f.SHA256 != r.files[i].SHA256 {
+			return fmt.Errorf("resume %s: the %s (%s) is not the one that the run was begun with; start a new run", dir, f.Role, f.Name)
+		}
+	}
+	again := map[int]bool{}
+	for _, s := range r.plan.Slots {
+		if !r.pairComplete(s) {
+			again[s.Slot] = true
+		}
+	}
+	var begun []string
+	for _, s := range r.info.Slots {
+		if again[s.Slot] {
+			begun = append(begun, strconv.Itoa(s.Slot))
+		}
+	}
+	r.info.Slots = slices.DeleteFunc(r.info.Slots, func(s results.SlotInfo) bool { return again[s.Slot] })
+	r.info.Status, r.info.Why, r.info.Ended = "started", "", ""
+	tag := fmt.Sprintf("discarded-%d", r.finished.attempt.N)
+	if err := w.CutSlots(again, tag); err != nil {
+		return err
+	}
+	for slot := range again {
+		old := filepath.Join(dir, slotFolder(slot))
+		if err := os.Rename(old, old+"-"+tag); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("move the logs of slot %d aside: %w", slot, err)
+		}
+	}
+	r.event(0, "disclosure", fmt.Sprintf("resumed; slots begun before whose pair was not complete (%v) are run again whole, what they had recorded stands in %s-*.jsonl", begun, tag))
+	return r.failure()
+}
+
+// pairComplete says whether every slot of the pair of s is complete.
+func (r *run) pairComplete(s workloads.Slot) bool {
+	for _, p := range r.plan.Slots {
+		if p.Slot != s.Slot && (s.Pair == 0 || p.Pair != s.Pair) {
+			continue
+		}
+		i := slices.IndexFunc(r.info.Slots, func(i results.SlotInfo) bool { return i.Slot == p.Slot })
+		if i < 0 || !r.info.Slots[i].Complete {
+			return false
+		}
+	}
+	return true
+}
+
+func slotFolder(slot int) string { return filepath.Join("slots", fmt.Sprintf("%02d", slot)) }
+
+// record appends a finished request. It may be called from any goroutine.
+func (r *run) record(rec *results.Record) { r.note(r.writer.Record(rec)) }
+
+// event appends something that happened to the run.
+func (r *run) event(slot int, kind, text string) { r.eventAt(slot, 0, kind, text) }
+
+func (r *run) eventAt(slot int, at results.Stamp, kind, text string) {
+	r.note(r.writer.Event(results.Event{At: at, Time: wallClock(time.Now()), Slot: slot, Kind: kind, Text: text}))
+}
+
+// note keeps the first failure of writing; the slot looks at it.
+func (r *run) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
+}
+
+func (r *run) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// setSlot replaces what run.json says of one slot.
+func (r *run) setSlot(s results.SlotInfo) {
+	i := slices.IndexFunc(r.info.Slots, func(o results.SlotInfo) bool { return o.Slot == s.Slot })
+	if i < 0 {
+		r.info.Slots = append(r.info.Slots, s)
+	} else {
+		r.info.Slots[i] = s
+	}
+	r.note(r.writer.SetRun(r.info))
+}
+
+// close writes how the run ended. It returns err joined with what went wrong
+// here; when ctx ended the run, the error is a context.Canceled.
+func (r *run) close(ctx context.Context, err error) (*Finished, error) {
+	r.info.Status, r.info.Ended = "complete", wallClock(time.Now())
+	if err != nil {
+		r.info.Status, r.info.Why = "aborted", err.Error()
+		if ctx.Err() != nil {
+			r.info.Why = "interrupted"
+			err = errors.Join(err, context.Canceled)
+		}
+		r.event(0, "aborted", r.info.Why)
+	}
+	r.progress.end()
+	if wrong := errors.Join(r.writer.SetRun(r.info), r.writer.Close()); wrong != nil {
+		err = errors.Join(err, fmt.Errorf("end the run: %w", wrong))
+	}
+	return r.finished, err
+}

@@ -1,0 +1,337 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"interlude/harness/client"
+	"interlude/harness/observe"
+	"interlude/harness/supervise"
+)
+
+// server is one started server, or the foreign one of a URL.
+type server struct {
+	target   *Target
+	child    *supervise.Child // nil: not started by us
+	port     int
+	nonce    string
+	base     time.Time // zero of the slot's stamps
+	temp     string    // the slot's own folder, removed at its end
+	client   *client.Client
+	observer *observe.Observer
+	launch   *launch
+	model    string
+	flag     *bool
+	info     map[string]string
+	context  int // tokens; 0 unknown
+	readyIn  time.Duration
+}
+
+// startServer starts the server of an arm with a fresh copy of its state, waits
+// until it is ready and proves that it is ours and as the arm wants it. logs is
+// the folder that its logs go to. Whatever fails, nothing is left running.
+func startServer(ctx context.Context, t *Target, arm string, v values, logs string) (s *server, err error) {
+	s = &server{target: t, base: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	url := t.URL
+	if len(t.Command) > 0 {
+		if url, err = s.launchChild(arm, v, logs); err != nil {
+			return nil, err
+		}
+	}
+	s.client = client.New(client.Options{BaseURL: url, APIKey: t.APIKey(), Base: s.base, NoDone: t.NoDone})
+	s.observer = observe.New(url, t.APIKey(), nil)
+	if err := s.awaitReady(ctx); err != nil {
+		return s, err
+	}
+	s.readyIn = time.Since(s.base)
+	return s, s.prove(ctx, arm)
+}
+
+func (s *server) launchChild(arm string, v values, logs string) (url string, err error) {
+	if s.port, err = supervise.FreePort(); err != nil {
+		return "", err
+	}
+	if s.temp, err = os.MkdirTemp("", "interlude-slot-"); err != nil {
+		return "", fmt.Errorf("make the slot's folder: %w", err)
+	}
+	s.nonce = nonce()
+	v.words = maps.Clone(v.words)
+	v.words["port"], v.words["nonce"] = strconv.Itoa(s.port), s.nonce
+	v.words["slot"], v.words["logs"] = s.temp, logs
+	v.words["config"] = filepath.Join(s.temp, "config.json")
+	if s.launch, err = s.target.resolve(arm, v); err != nil {
+		return "", err
+	}
+	for name, from := range s.target.State {
+		if from, err = v.text(from); err == nil {
+			err = copyState(from, filepath.Join(s.temp, filepath.FromSlash(name)))
+		}
+		if err != nil {
+			return "", fmt.Errorf("copy the server's state %s: %w", name, err)
+		}
+	}
+	if s.launch.config != nil {
+		if err := os.WriteFile(v.words["config"], s.launch.config, 0o600); err != nil {
+			return "", fmt.Errorf("write the slot's config: %w", err)
+		}
+	}
+	s.child, err = supervise.Start(supervise.Spec{
+		Argv: s.launch.argv, Dir: s.temp, Env: s.launch.env, LogPath: filepath.Join(logs, "server.log"),
+	})
+	if err != nil {
+		return "", fmt.Errorf("start the server: %w", err)
+	}
+	return "http://127.0.0.1:" + strconv.Itoa(s.port), nil
+}
+
+func nonce() string {
+	b := make([]byte, 12)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// lastWords is the end of the server's log, for an error message.
+func (s *server) lastWords() string {
+	if s.child == nil {
+		return ""
+	}
+	lines := s.child.LastLines(20)
+	if len(lines) == 0 {
+		return " (it wrote nothing)"
+	}
+	return "; its last words:\n  " + strings.Join(lines, "\n  ")
+}
+
+// exited is closed when the child has ended; nil, which blocks for ever, for a
+// server that is not ours.
+func (s *server) exited() <-chan struct{} {
+	if s.child == nil {
+		return nil
+	}
+	return s.child.Done()
+}
+
+// awaitReady polls until the server says it is ready, ends, or takes too long.
+func (s *server) awaitReady(ctx context.Context) error {
+	r := s.target.Ready
+	within := time.Duration(r.Within)
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	last := errors.New("it was not asked yet")
+	for {
+		got, err := s.observer.Value(ctx, r.Path, r.Pointer)
+		switch {
+		case err != nil:
+			last = err
+		case r.Want == nil || reflect.DeepEqual(got, r.Want):
+			return nil
+		default:
+			last = fmt.Errorf("%s of %s is %v, not %v", r.Pointer, r.Path, got, r.Want)
+		}
+		select {
+		case <-poll.C:
+		case <-s.exited():
+			return fmt.Errorf("the server ended before it was ready: %w%s", orSuccess(s.child.Err()), s.lastWords())
+		case <-limit.C:
+			return fmt.Errorf("the server was not ready within %v: %w%s", within, last, s.lastWords())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// orSuccess makes "exit code 0" sayable.
+func orSuccess(err error) error {
+	if err == nil {
+		return errors.New("exit code 0")
+	}
+	return err
+}
+
+// prove makes sure that who answers is our own child, in the state that the arm
+// wants. A server that was there before us answers as well as ours would.
+func (s *server) prove(ctx context.Context, arm string) error {
+	t := s.target
+	if s.child != nil {
+		ours, err := supervise.Owns(s.port, s.child.Pid())
+		if err != nil {
+			return fmt.Errorf("find out who listens on port %d: %w", s.port, err)
+		}
+		if !ours {
+			return fmt.Errorf("port %d is served by a process that is not ours; it is left alone", s.port)
+		}
+	}
+	if t.Instance != nil && s.child != nil {
+		got, err := s.observer.Value(ctx, t.Instance.Path, t.Instance.Pointer)
+		if err != nil {
+			return fmt.Errorf("read back the nonce of the server: %w", err)
+		}
+		if got != s.nonce {
+			return fmt.Errorf("the server on port %d answers with the nonce %v, not with that of our child (%s)", s.port, got, s.nonce)
+		}
+	}
+	if err := s.proveFlag(ctx, arm); err != nil {
+		return err
+	}
+	if err := s.readInfo(ctx); err != nil {
+		return err
+	}
+	return s.findModel(ctx)
+}
+
+func (s *server) proveFlag(ctx context.Context, arm string) error {
+	t := s.target
+	if t.Flag == nil {
+		return nil
+	}
+	want := t.Arms[arm].Flag
+	got, err := s.observer.Value(ctx, t.Flag.Path, t.Flag.Pointer)
+	on, isBool := got.(bool)
+	switch {
+	case err != nil && want != nil && !*want:
+		return nil // a server without the feature has no such value: unknown, not wrong
+	case err != nil:
+		return fmt.Errorf("read back the flag: %w", err)
+	case !isBool:
+		return fmt.Errorf("the flag reads %v (%s of %s), which is neither true nor false", got, t.Flag.Pointer, t.Flag.Path)
+	}
+	s.flag = &on
+	if want != nil && on != *want {
+		return fmt.Errorf("the server of arm %s reports the flag as %t, want %t", arm, on, *want)
+	}
+	return nil
+}
+
+// readInfo reads what the engine announced and how long its context is.
+func (s *server) readInfo(ctx context.Context) error {
+	t := s.target
+	if t.Info != nil {
+		got, err := s.observer.Value(ctx, t.Info.Path, t.Info.Pointer)
+		if err != nil {
+			return fmt.Errorf("read the engine's INFO: %w", err)
+		}
+		s.info = map[string]string{}
+		if m, ok := got.(map[string]any); ok {
+			for k, v := range m {
+				s.info[k] = fmt.Sprint(v)
+			}
+		}
+	}
+	if t.Context != nil {
+		got, err := s.observer.Value(ctx, t.Context.Path, t.Context.Pointer)
+		if err != nil {
+			return fmt.Errorf("read the context size: %w", err)
+		}
+		if n, ok := got.(float64); ok {
+			s.context = int(n)
+		}
+	}
+	return nil
+}
+
+// findModel is the target's model, or the first that the server lists.
+func (s *server) findModel(ctx context.Context) error {
+	if s.model = s.target.Model; s.model != "" {
+		return nil
+	}
+	got, err := s.observer.Value(ctx, "/v1/models", "/data/0/id")
+	name, ok := got.(string)
+	if err != nil || !ok {
+		return fmt.Errorf("the target names no model, and /v1/models lists none: %w", orSuccess(err))
+	}
+	s.model = name
+	return nil
+}
+
+// settled reads the counters once nothing changes any more: a server may book a
+// request just after its client has read the last byte.
+func (s *server) settled(ctx context.Context) (map[string]float64, error) {
+	if s.target.Metrics == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	var before map[string]float64
+	for {
+		all, err := s.observer.Metrics(ctx, s.target.Metrics)
+		if err != nil {
+			return nil, fmt.Errorf("read the server's counters: %w", err)
+		}
+		now := s.target.witness(all)
+		counters := maps.Clone(now)
+		maps.DeleteFunc(counters, func(name string, _ float64) bool {
+			return strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "go_")
+		})
+		if before != nil && maps.Equal(before, counters) {
+			return now, nil
+		}
+		before = counters
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return now, nil // it never stands still: the last reading is what there is
+		}
+	}
+}
+
+// enginePid is the process below the server that eats the most memory, 0 if there
+// is none: a server may have helpers, and the engine is the big one.
+func (s *server) enginePid() int {
+	if s.child == nil {
+		return 0
+	}
+	list, err := s.child.Descendants()
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	most, pid := uint64(0), 0
+	for _, p := range list {
+		if proc, err := observe.Process(p.Pid); err == nil && proc.RSS >= most {
+			most, pid = proc.RSS, p.Pid
+		}
+	}
+	return pid
+}
+
+// stop ends the server and verifies that nothing of it is left: no process, no
+// listener, no file.
+func (s *server) stop(ctx context.Context) error {
+	var errs []error
+	if s.client != nil {
+		s.client.Close()
+		s.observer.Close()
+	}
+	if s.child != nil {
+		if err := s.child.Terminate(ctx, time.Duration(s.target.Stop)); err != nil {
+			errs = append(errs, fmt.Errorf("stop the server: %w", err))
+		}
+		if list, err := s.child.Descendants(); err == nil && len(list) > 0 {
+			errs = append(errs, fmt.Errorf("the server left processes behind: %v", list))
+		}
+	}
+	if s.temp != "" {
+		if err := os.RemoveAll(s.temp); err != nil {
+			errs = append(errs, fmt.Errorf("remove the slot's folder: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,247 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"interlude/harness/client"
+	"interlude/harness/observe"
+	"interlude/results"
+	"interlude/workloads"
+)
+
+// sampleEvery is the time between two samples of the server's metrics and of the
+// processes.
+const sampleEvery = 2 * time.Second
+
+// slot runs one server start of the plan from idle gate to empty machine.
+func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Request) error {
+	began := time.Now()
+	info := results.SlotInfo{Slot: s.Slot, Pair: s.Pair, Arm: s.Arm, AA: s.AA, Started: wallClock(began)}
+	r.progress.slotStarts(&info, s.Slot)
+	if r.o.Idle > 0 {
+		said, busy := idleGate(ctx, r.o.Idle)
+		if info.IdleGate = said; busy {
+			r.event(s.Slot, "deviation", "the machine was "+said+" when the slot started")
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	log, err := r.writer.Path(slotFolder(s.Slot), "server.log")
+	if err != nil {
+		return err
+	}
+	r.event(s.Slot, "server_start", "arm "+s.Arm)
+	srv, err := startServer(ctx, r.o.Target, s.Arm, r.values, filepath.Dir(log))
+	if srv != nil {
+		srv.describe(&info)
+	}
+	if err != nil {
+		err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err)
+		info.Why = err.Error()
+		r.setSlot(info)
+		return err
+	}
+	r.info.Emulated = srv.info["emulated"]
+	r.setSlot(info)
+	r.eventAt(s.Slot, srv.client.Now(), "server_ready", fmt.Sprintf("after %.3f s", srv.readyIn.Seconds()))
+
+	tally := &tally{}
+	err = r.measure(ctx, s, srv, reqs, tally)
+	if err == nil {
+		if info.Witness, err = srv.settled(ctx); err == nil {
+			info.Complete = true
+		}
+	}
+	if err != nil {
+		info.Why = err.Error()
+	}
+	if wrong := srv.stop(context.WithoutCancel(ctx)); wrong != nil {
+		r.event(s.Slot, "deviation", wrong.Error())
+		err = errors.Join(err, fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, wrong))
+	}
+	r.event(s.Slot, "server_exit", "stopped by the harness; nothing of it is left")
+	r.setSlot(info)
+	r.progress.slotEnds(&info, time.Since(began), tally.requests, tally.completed, tally.probes())
+	return errors.Join(err, r.failure())
+}
+
+// describe fills in what is known of a started server.
+func (s *server) describe(info *results.SlotInfo) {
+	info.ReadyS, info.Info, info.Flag = s.readyIn.Seconds(), s.info, s.flag
+	if s.launch != nil {
+		info.ArgvHash, info.EnvHash, info.ConfigHash = s.launch.hashes.argv, s.launch.hashes.env, s.launch.hashes.config
+		info.Config = s.launch.shown
+	}
+}
+
+// measure drives the requests of a slot against its server.
+func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs []workloads.Request, tally *tally) error {
+	if need := workloads.ContextNeeded(reqs, r.o.Counter); srv.context > 0 && need > srv.context {
+		return fmt.Errorf("manifest %s needs a context of %d tokens, the engine has %d; choose a larger --max-context or a smaller manifest", r.plan.Name, need, srv.context)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var around sync.WaitGroup
+	defer func() {
+		cancel(nil)
+		around.Wait()
+	}()
+	around.Go(func() {
+		select {
+		case <-srv.exited():
+			cancel(fmt.Errorf("the server ended while it was measured: %w%s", orSuccess(srv.child.Err()), srv.lastWords()))
+		case <-ctx.Done():
+		}
+	})
+	around.Go(func() { r.sample(ctx, s.Slot, srv) })
+	around.Go(func() { r.watchClock(ctx, s.Slot, srv) })
+
+	send := &sender{
+		client: srv.client, model: srv.model, omit: r.o.Target.Omit,
+		silence: time.Duration(r.o.Target.Silence), deadline: time.Duration(r.o.Target.Deadline),
+		identity: results.Record{Slot: s.Slot, Pair: s.Pair, Arm: s.Arm, AA: s.AA},
+	}
+	record := func(rec *results.Record) {
+		tally.add(rec)
+		r.record(rec)
+		if err := r.failure(); err != nil {
+			cancel(err)
+		}
+	}
+	prefix := fmt.Sprintf("%d/", s.Slot)
+	if err := alone(ctx, send, prefix, reqs, record); err != nil {
+		return err
+	}
+	d := newDispatcher(send, workloads.Measured(reqs), prefix, r.plan.Speed, record)
+	d.notice = func(m client.Moment, j *job) {
+		if m.Event == workloads.AtToken && m.N == 1 {
+			r.progress.sawToken(j.request.Class, results.Seconds(j.due, m.At))
+		}
+	}
+	return d.run(ctx)
+}
+
+// alone sends warm-ups and canaries one after the other. One that does not
+// complete ends the slot: nothing measured on that server would mean anything.
+func alone(ctx context.Context, send *sender, prefix string, reqs []workloads.Request, record func(*results.Record)) error {
+	for i := range reqs {
+		q := &reqs[i]
+		if q.Class != workloads.Warmup && q.Class != workloads.Canary {
+			continue
+		}
+		requestCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, func() { cancel(client.ErrCutOff) })
+		due := send.client.Now()
+		rec := send.do(requestCtx, prefix+q.ID, []turn{{request: q}}, nil)
+		stop()
+		cancel(nil)
+		rec.Due = due
+		record(rec)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if !rec.Done() {
+			return fmt.Errorf("%s %s ended as %s: %s", q.Class, rec.ID, rec.Outcome, rec.Error)
+		}
+	}
+	return nil
+}
+
+// sample records the server's metrics and the processes until ctx ends.
+func (r *run) sample(ctx context.Context, slot int, srv *server) {
+	engine, asked := 0, 0
+	sampler := observe.Sampler{
+		Observer: srv.observer, Path: r.o.Target.Metrics, Keep: r.o.Target.keeps, Self: os.Getpid(), Every: sampleEvery, Now: srv.client.Now,
+		Pids: func() map[string]int {
+			if srv.child == nil {
+				return nil
+			}
+			// Walking all processes costs milliseconds: only now and then.
+			if asked%15 == 0 {
+				engine = srv.enginePid()
+			}
+			asked++
+			pids := map[string]int{"server": srv.child.Pid()}
+			if engine != 0 {
+				pids["engine"] = engine
+			}
+			return pids
+		},
+		Sink: func(s results.Sample) {
+			s.Slot = slot
+			r.note(r.writer.Sample(s))
+		},
+	}
+	sampler.Run(ctx)
+}
+
+// Limits of what the clocks may do between two looks, one second apart.
+const (
+	clockTolerance = 200 * time.Millisecond // wall clock against the monotonic one
+	stallTolerance = 2 * time.Second        // the harness itself stood still
+)
+
+// watchClock records steps of the wall clock and stalls of the harness: stamps
+// survive the first, offered load does not survive the second.
+func (r *run) watchClock(ctx context.Context, slot int, srv *server) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		if jump := clockJump(last, now); jump.Abs() > clockTolerance {
+			r.eventAt(slot, srv.client.Stamp(now), "clock_jump", fmt.Sprintf("the wall clock moved by %v against the monotonic clock", jump))
+		}
+		if gap := now.Sub(last); gap > stallTolerance {
+			r.eventAt(slot, srv.client.Stamp(now), "deviation", fmt.Sprintf("the harness stood still for %v", gap.Round(time.Millisecond)))
+		}
+		last = now
+	}
+}
+
+// tally counts for the line that a slot leaves on the screen.
+type tally struct {
+	mu                  sync.Mutex
+	requests, completed int
+	ttft                []float64
+}
+
+func (t *tally) add(rec *results.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests++
+	if rec.Done() {
+		t.completed++
+	}
+	if s, ok := rec.TTFT(); ok && rec.Class == workloads.Probe {
+		t.ttft = append(t.ttft, s)
+	}
+}
+
+// probes is the worst TTFT of the probes, as it is said on the screen.
+func (t *tally) probes() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	worst := 0.0
+	for _, s := range t.ttft {
+		worst = max(worst, s)
+	}
+	switch len(t.ttft) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(", short TTFT %.3f s", worst)
+	}
+	return fmt.Sprintf(", short TTFT at most %.3f s", worst)
+}
