@@ -27,12 +27,15 @@ func NewSession(c *Conn) *Session { return &Session{conn: c} }
 
 // Request is one GEN and what to do while it runs.
 type Request struct {
-	Gen engine.Gen
+	Gen  engine.Gen
+	Line []byte // written instead of Gen's line when not nil; for tests of engines
 	// Each sees every line of the answer, in order; false asks to stop. A wish that
 	// comes before RESUME is kept until then, because an engine may lose it.
 	Each func(*engine.Reply) bool
 	// Mask answers an MQ from the ids so far; nil lets everything pass.
 	Mask func(ids []int32) engine.Mask
+	// MaskLine answers it with a raw line instead; for tests of engines.
+	MaskLine func() []byte
 }
 
 // Answer is what one GEN gave.
@@ -71,7 +74,11 @@ var ErrEnded = errors.New("the engine ended in the middle of a request")
 func (s *Session) Generate(ctx context.Context, r Request) (Answer, error) {
 	a := Answer{Resume: -1}
 	began := time.Now()
-	if err := s.conn.Write(r.Gen.Append(nil)); err != nil {
+	line := r.Line
+	if line == nil {
+		line = r.Gen.Append(nil)
+	}
+	if err := s.conn.Write(line); err != nil {
 		return a, err
 	}
 	limit := s.Drain
@@ -155,11 +162,7 @@ func (s *Session) take(a *Answer, r Request, reply *engine.Reply) (over bool, er
 		lp.Top = append([]engine.TopLogprob(nil), lp.Top...)
 		a.LPs = append(a.LPs, lp)
 	case engine.ReplyMask:
-		var m engine.Mask
-		if r.Mask != nil {
-			m = r.Mask(a.IDs)
-		}
-		return false, s.conn.Write(m.Append(nil))
+		return false, s.conn.Write(r.maskLine(a.IDs))
 	case engine.ReplyDone:
 		a.Done, over = reply.Done, true
 	case engine.ReplyErr:
@@ -174,4 +177,16 @@ func (s *Session) take(a *Answer, r Request, reply *engine.Reply) (over bool, er
 		r.Each(reply)
 	}
 	return over, err
+}
+
+// maskLine is the answer to an MQ.
+func (r *Request) maskLine(ids []int32) []byte {
+	if r.MaskLine != nil {
+		return r.MaskLine()
+	}
+	var m engine.Mask
+	if r.Mask != nil {
+		m = r.Mask(ids)
+	}
+	return m.Append(nil)
 }
