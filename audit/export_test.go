@@ -2,9 +2,12 @@ package audit
 
 // What the tests of package audit_test reach.
 var (
-	TPoint      = tPoint
-	StrictJSON  = strictJSON
-	SameNumber  = sameNumber
-	RecheckData = recheckData
-	Slip        = slip
+	TPoint        = tPoint
+	StrictJSON    = strictJSON
+	SameJSON      = sameJSON
+	SameNumber    = sameNumber
+	RecheckData   = recheckData
+	Slip          = slip
+	ReadEngineLog = readEngineLog
+	Recount       = recount
 )

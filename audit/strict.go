@@ -115,13 +115,14 @@ func (r *reader) object(depth int) (any, error) {
 	return o, err
 }
 
-// syntaxFault names what stopped the decoder.
+// syntaxFault names what stopped the decoder. The place comes from a second,
+// whole reading: token by token the decoder's own offset is off by separators.
 func syntaxFault(text string, err error) string {
 	if errors.Is(err, errTooDeep) || strings.Contains(err.Error(), "exceeded max depth") {
 		return "too_deep"
 	}
 	var se *json.SyntaxError
-	if errors.As(err, &se) && se.Offset > 0 && int(se.Offset) <= len(text) {
+	if errors.As(json.Unmarshal([]byte(text), new(json.RawMessage)), &se) && se.Offset > 0 && int(se.Offset) <= len(text) && se.Error() != "unexpected end of JSON input" {
 		at := strings.TrimLeft(text[se.Offset-1:], "-+")
 		if strings.HasPrefix(at, "NaN") || strings.HasPrefix(at, "Inf") || strings.HasPrefix(at, "nan") || strings.HasPrefix(at, "inf") {
 			return "nan"

@@ -1,0 +1,149 @@
+package audit_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"interlude/audit"
+	"interlude/audit/audittest"
+	"interlude/engine"
+	"interlude/results"
+	"interlude/sched"
+)
+
+// story drives a real machine through one preemption and keeps its journal and
+// the engine log that goes with it: a long request, a short one after its
+// quantum, the continuation. reused is what the continuation's RESUME says.
+type story struct {
+	m       *sched.Machine
+	journal []byte
+	log     []byte
+	actions []sched.Action
+}
+
+func (s *story) step(t *testing.T, e sched.Event, want ...sched.ActionKind) {
+	t.Helper()
+	s.actions = s.m.Step(e, s.actions[:0])
+	s.journal = sched.AppendJournal(s.journal, e, s.actions)
+	for _, k := range want {
+		found := false
+		for _, a := range s.actions {
+			found = found || a.Kind == k
+		}
+		if !found {
+			t.Fatalf("the machine does not answer %v with action %d: %+v", e, k, s.actions)
+		}
+	}
+}
+
+func tell(t *testing.T, reused int) *story {
+	t.Helper()
+	cfg := sched.DefaultConfig()
+	cfg.Policy = "quantum"
+	s := &story{m: sched.New(cfg)}
+	var err error
+	if s.journal, err = sched.AppendJournalHeader(nil, cfg); err != nil {
+		t.Fatal(err)
+	}
+	sec := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	s.step(t, sched.Event{Kind: sched.LoadAsked, At: 1}, sched.Load)
+	s.step(t, sched.Event{Kind: sched.Loaded, At: sec(3), Epoch: 1, Engine: sched.Engine{CacheMiB: 8192, Emulated: true}})
+	s.step(t, sched.Event{Kind: sched.Arrive, At: sec(4), ID: 1, Request: sched.Request{Prompt: 627, Unread: 627, MaxNew: 2215}}, sched.Start)
+	s.step(t, sched.Event{Kind: sched.Resumed, At: sec(4.1), ID: 1, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.FirstToken, At: sec(4.6), ID: 1, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Tokens, At: sec(11), ID: 1, N: 700, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Arrive, At: sec(11.1), ID: 2, Request: sched.Request{Prompt: 230, Unread: 230, MaxNew: 64, OneShot: true}}, sched.Stop)
+	s.step(t, sched.Event{Kind: sched.Tokens, At: sec(11.11), ID: 1, N: 2, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Done, At: sec(11.12), ID: 1, Finish: sched.FinishCancel, Epoch: 1, Stats: sched.Stats{Generated: 702, Prompt: 627}}, sched.Start)
+	s.step(t, sched.Event{Kind: sched.Resumed, At: sec(11.3), ID: 2, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.FirstToken, At: sec(11.6), ID: 2, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Tokens, At: sec(11.8), ID: 2, N: 21, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Done, At: sec(11.81), ID: 2, Finish: sched.FinishStop, Epoch: 1, Stats: sched.Stats{Generated: 21, Prompt: 230}}, sched.Start)
+	s.step(t, sched.Event{Kind: sched.Resumed, At: sec(11.9), ID: 1, N: reused, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.FirstToken, At: sec(12), ID: 1, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Tokens, At: sec(20), ID: 1, N: 1513, Epoch: 1})
+	s.step(t, sched.Event{Kind: sched.Done, At: sec(20.1), ID: 1, Finish: sched.FinishLength, Epoch: 1, Stats: sched.Stats{Generated: 1513, Prompt: 1329}})
+	for _, l := range []engine.LogLine{
+		{Kind: engine.LogServed, Tokens: 627, Read: 627, Ms: 560, Generated: 702, Cancelled: true},
+		{Kind: engine.LogParked, Tokens: 1328, Ms: 125},
+		{Kind: engine.LogServed, Tokens: 230, Read: 230, Ms: 521, Generated: 21},
+		{Kind: engine.LogRestored, Tokens: 1328, Source: "live", Ms: 4},
+		{Kind: engine.LogServed, Tokens: 1329, Reused: reused, Read: 1328 - reused, Ms: 20, Generated: 1513},
+	} {
+		s.log = l.Append(s.log)
+	}
+	return s
+}
+
+// withJournal puts a journal and its log into slot 2 of a run.
+func withJournal(t *testing.T, journal, log []byte, counts map[string]float64) *audit.Report {
+	t.Helper()
+	return fabricate(t, audittest.Options{}, func(b *audittest.Build) {
+		delete(b.Logs, 2)
+		for k, v := range counts {
+			b.Run.Slots[1].Witness["strata:solo_"+k+"_total"] = v
+		}
+	}, func(dir string) {
+		at := filepath.Join(dir, "slots", "02")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, raw := range map[string][]byte{"journal.jsonl": journal, "engine.log": log} {
+			if err := os.WriteFile(filepath.Join(at, name), raw, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestJournalIsReplayed(t *testing.T) {
+	s := tell(t, 1328)
+	r := withJournal(t, s.journal, s.log, map[string]float64{"drained_tokens": 2})
+	for _, check := range []string{"journal", "journal_counters", "lost_prefix", "engine_log", "lost_prefix_counter"} {
+		if f := failed(r, check); len(f) > 0 {
+			t.Errorf("%s: %s", check, f[0].Text)
+		}
+	}
+	if !strings.Contains(dump(r), "pass  journal: 1 journals") {
+		t.Error(dump(r))
+	}
+}
+
+func TestJournalFaultsAreNamed(t *testing.T) {
+	good := tell(t, 1328)
+	lost := tell(t, 627)
+	for _, c := range []struct {
+		name         string
+		journal, log []byte
+		counts       map[string]float64
+		check        string
+		weight       string
+	}{
+		{"a decision that the machine would not make", bytes.Replace(good.journal, []byte("\tstop "), []byte("\tfail "), 1), good.log, nil, "journal", results.Invalid},
+		{"counters that the journal does not give", good.journal, good.log, map[string]float64{"drained_tokens": 5}, "journal_counters", results.Invalid},
+		{"a prefix lost, seen by the log", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 701}, "lost_prefix", results.Broken},
+		{"a prefix lost, hidden by the server", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 0}, "lost_prefix_counter", results.Invalid},
+		{"a RESUME that the engine's log does not know", good.journal, lost.log, map[string]float64{"drained_tokens": 2}, "engine_log", results.Invalid},
+		{"no journal at all", []byte("x"), good.log, nil, "journal", results.Invalid},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			if bytes.Equal(c.journal, good.journal) && bytes.Equal(c.log, good.log) && c.counts == nil {
+				t.Fatal("nothing was changed")
+			}
+			r := withJournal(t, c.journal, c.log, c.counts)
+			f := failed(r, c.check)
+			if len(f) == 0 || f[0].Weight != c.weight {
+				t.Errorf("%s is not named by %s:\n%s", c.name, c.check, dump(r))
+			}
+		})
+	}
+	cut := withJournal(t, append(bytes.Clone(good.journal), "truncated\n"...), good.log, map[string]float64{"drained_tokens": 2})
+	if !strings.Contains(dump(cut), "not_run  journal: slot 2: the journal is truncated") {
+		t.Error(fmt.Sprint("a truncated journal is not NotRun:\n", dump(cut)))
+	}
+}
