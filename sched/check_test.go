@@ -21,13 +21,14 @@ type checker struct {
 	up     bool
 	lent   bool // maintenance
 	asked  bool
+	fence  int // arrivals from here on wait for the maintenance
+	seen   int // arrivals
 	now    time.Duration
 	reqs   map[ID]*watched
 	order  []ID
 	holder *watched
 	held   Action // last WakeAt
 	ended  int
-	begun  time.Duration // when the holder last got the engine
 }
 
 // watched is one accepted request.
@@ -183,8 +184,13 @@ func (c *checker) event(e Event) *watched {
 		h := c.holder
 		c.holder = nil
 		return h
+	case MaintenanceAsked:
+		if len(c.reqs) == 0 || e.N == 1 {
+			c.asked, c.fence = true, c.seen
+		}
+		return nil
 	case MaintenanceOver:
-		c.lent = false
+		c.lent, c.asked = false, false
 		return nil
 	}
 	if w == nil {
@@ -245,8 +251,10 @@ func (c *checker) action(e Event, a Action, done *watched) error {
 		return nil
 	case BeginMaintenance:
 		c.lent = true
-		if len(c.live()) > 0 && !c.onlyNew() {
-			return c.fail("24", "maintenance begins around live requests")
+		for _, id := range c.order {
+			if !c.barred(c.reqs[id]) {
+				return c.fail("24", "maintenance begins around live %d", id)
+			}
 		}
 		return nil
 	case Reject:
@@ -276,7 +284,8 @@ func (c *checker) action(e Event, a Action, done *watched) error {
 }
 
 func (c *checker) accept(e Event) {
-	w := &watched{Request: e.Request, id: e.ID, seq: len(c.order) + c.ended, state: StateWaiting}
+	w := &watched{Request: e.Request, id: e.ID, seq: c.seen, state: StateWaiting}
+	c.seen++
 	w.small = c.m.policy.preempts() && !w.Explicit && w.Unread <= c.cfg.SmallPrompt && w.MaxNew <= c.cfg.SmallTokens
 	c.reqs[e.ID] = w
 	c.order = append(c.order, e.ID)
@@ -305,7 +314,8 @@ func (c *checker) start(e Event, a Action, w *watched) error {
 	if c.holder != nil {
 		return c.fail("11", "GEN of %d while %d holds the engine", w.id, c.holder.id)
 	}
-	if w.state == StateStopping {
+	again := w.state == StateStopping && w.parks > 0 && !w.gained && !w.first // stopped before it gained anything
+	if w.state == StateStopping && !again {
 		return c.fail("11", "GEN of %d which was stopped and not parked", w.id)
 	}
 	if !c.up || c.lent {
@@ -314,8 +324,8 @@ func (c *checker) start(e Event, a Action, w *watched) error {
 	if w.gone && w.state == StateWaiting {
 		return c.fail("12", "GEN of %d, cancelled while queued", w.id)
 	}
-	next := w.state == StateReading // the next slice
-	if a.Resume != (w.state == StateParked) {
+	next := w.state == StateReading || again // the next slice, or the same turn
+	if a.Resume != (w.state == StateParked || again) {
 		return c.fail("4", "GEN of %d from %s with resume=%v", w.id, w.state, a.Resume)
 	}
 	if !next {
@@ -455,17 +465,6 @@ func (c *checker) end(e Event, a Action, w, done *watched) error {
 	return nil
 }
 
-func (c *checker) live() []ID { return c.order }
-
-func (c *checker) onlyNew() bool {
-	for _, id := range c.order {
-		if c.reqs[id].state != StateWaiting {
-			return false
-		}
-	}
-	return true
-}
-
 // after checks what must hold between Steps.
 func (c *checker) after(e Event) error {
 	waiting, active, parked := 0, 0, 0
@@ -498,7 +497,7 @@ func (c *checker) after(e Event) error {
 	if c.cfg.Queue > 0 && waiting > c.cfg.Queue {
 		return c.fail("16", "%d wait, the limit is %d", waiting, c.cfg.Queue)
 	}
-	if c.up && !c.lent && !c.asked && c.holder == nil && waiting+parked > 0 {
+	if c.up && !c.lent && c.holder == nil && c.best() != nil {
 		return c.fail("24", "the engine idles, %d wait and %d are parked", waiting, parked)
 	}
 	if err := c.afterHold(); err != nil {
@@ -511,7 +510,7 @@ func (c *checker) after(e Event) error {
 // that names what holds it.
 func (c *checker) afterHold() error {
 	a := c.holder
-	if a == nil || !c.m.policy.preempts() || a.stopped || a.gone || a.enough || c.asked {
+	if a == nil || !c.m.policy.preempts() || a.stopped || a.gone || a.enough {
 		return nil
 	}
 	w := c.best()
@@ -528,12 +527,15 @@ func (c *checker) afterHold() error {
 	return nil
 }
 
+// barred says that w arrived after maintenance was asked for.
+func (c *checker) barred(w *watched) bool { return c.asked && w.seq >= c.fence }
+
 // best is the obvious twin of next: everybody who wants the engine and is
 // admitted, sorted.
 func (c *checker) best() *watched {
 	var all []*watched
 	for _, id := range c.order {
-		if w := c.reqs[id]; (w.state == StateParked || w.state == StateWaiting && !c.asked) && !c.shut(w) {
+		if w := c.reqs[id]; (w.state == StateParked || w.state == StateWaiting && !c.barred(w)) && !c.shut(w) {
 			all = append(all, w)
 		}
 	}
