@@ -128,8 +128,8 @@ func gen(max int, prompt []int32) string {
 
 func near(t *testing.T, what string, got time.Duration, want float64) {
 	t.Helper()
-	if d := got.Seconds() - want; d < -0.002 || d > 0.002 {
-		t.Errorf("%s came at %.4f s, want %.4f s", what, got.Seconds(), want)
+	if d := got.Seconds() - want; d < -0.00001 || d > 0.00001 {
+		t.Errorf("%s came at %.6f s, want %.6f s", what, got.Seconds(), want)
 	}
 }
 

@@ -183,6 +183,9 @@ func (e *Engine) Take(at time.Duration, j Job) {
 func (e *Engine) appendPlan(plan []piece) []piece {
 	j, from, end := &e.job, e.pos, e.n-1
 	root, turn := j.Text.Boundary(rootFrom), j.Text.LastBoundary()
+	if turn == 1 {
+		turn = 0 // every prompt begins so: nothing worth a checkpoint
+	}
 	cuts := [...]int{root, turn, j.Pin, end}
 	slices.Sort(cuts[:])
 	at := from

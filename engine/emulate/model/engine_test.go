@@ -26,6 +26,7 @@ type gen struct {
 type outcome struct {
 	reused, tokens int
 	pp             []int
+	ppAt           []time.Duration
 	resume, done   time.Duration
 	first          time.Duration
 	d              engine.Done
@@ -54,7 +55,7 @@ func play(t *testing.T, e *Engine, g gen) outcome {
 			case engine.ReplyResume:
 				o.reused, o.resume = r.Reused, at
 			case engine.ReplyPP:
-				o.pp = append(o.pp, r.Pos)
+				o.pp, o.ppAt = append(o.pp, r.Pos), append(o.ppAt, at)
 			case engine.ReplyToken, engine.ReplyLogprob:
 				if o.tokens++; o.tokens == 1 {
 					o.first = at
@@ -154,6 +155,9 @@ func TestLongReadIsCutIntoChunksOnce(t *testing.T) {
 	if !slices.Equal(o.pp, []int{8192, 16384, 24576, 32768, 40001, 40005}) {
 		t.Errorf("PP at %v", o.pp)
 	}
+	// Two thirds of the fixed part come before the first chunk, one after the last.
+	near(t, "first chunk", o.ppAt[0], 0.5*2/3+8192/2716.0)
+	near(t, "last chunk", o.ppAt[4], 0.5*2/3+32768/2716.0+7233/2410.0)
 	near(t, "first token", o.first, 0.5+32768/2716.0+7233/2410.0+4*0.016+0.0245)
 }
 
@@ -441,6 +445,46 @@ func TestParkedSetIsBounded(t *testing.T) {
 		if got != want {
 			t.Errorf("conversation %d is held: %v, want %v", i+1, got, want)
 		}
+	}
+}
+
+// What is too large for the cache is not parked, and pushes nothing out.
+func TestTooLargeToPark(t *testing.T) {
+	cfg := config()
+	cfg.CacheMiB = 1000
+	e := New(cfg)
+	small, large := newTalk(1, 2500), newTalk(2, 60_000)
+	play(t, e, gen{Job: small.ask(0, 5)})
+	play(t, e, gen{Job: large.ask(0, 5), at: time.Minute})
+	o := play(t, e, gen{Job: newTalk(3, 300).ask(0, 5), at: 3 * time.Minute})
+	if len(o.log) < 2 || o.log[0].Kind != engine.LogNoParking {
+		t.Errorf("log %+v", o.log)
+	}
+	if o := play(t, e, gen{Job: small.ask(5, 5), at: 4 * time.Minute}); o.reused != small.len()+4 {
+		t.Errorf("the small one resumed at %d", o.reused)
+	}
+}
+
+// A parked state must be strictly longer than what is resident: a common root is
+// taken from where it costs nothing.
+func TestCommonRootIsNotTakenFromTheParked(t *testing.T) {
+	e := New(config())
+	root := Span{Source: 7, N: 3000, Turn: true}
+	with := func(id uint64) *talk {
+		k := newTalk(id, 500)
+		k.spans = append([]Span{root}, k.spans...)
+		return k
+	}
+	a, b, c := with(1), with(2), with(3)
+	play(t, e, gen{Job: a.ask(0, 5)})
+	if o := play(t, e, gen{Job: b.ask(0, 5), at: time.Minute}); o.reused != 3001 || o.resume-time.Minute != card.ParkTime(a.len()+4) {
+		t.Errorf("B started from %d in %v", o.reused, o.resume-time.Minute)
+	}
+	if o := play(t, e, gen{Job: c.ask(0, 5), at: 2 * time.Minute}); o.reused != 3001 || o.resume-2*time.Minute != card.ParkTime(b.len()+4) {
+		t.Errorf("C started from %d in %v", o.reused, o.resume-2*time.Minute)
+	}
+	if o := play(t, e, gen{Job: a.ask(5, 5), at: 3 * time.Minute}); o.reused != a.len()+4 {
+		t.Errorf("A resumed at %d", o.reused)
 	}
 }
 

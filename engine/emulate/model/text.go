@@ -104,7 +104,13 @@ func (t *Spans) Digest(n int) uint64 {
 		if n <= 0 {
 			break
 		}
-		h = mix(mix(h, s.Source), uint64(min(n, s.N)))
+		k := min(n, s.N)
+		if s.Turn { // this one token is the same in every text
+			h = mix(h, uint64(vocab.ImStart))
+		}
+		if k > 1 || !s.Turn {
+			h = mix(mix(h, s.Source), uint64(k))
+		}
 		n -= s.N
 	}
 	return h
