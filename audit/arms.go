@@ -82,6 +82,10 @@ func (e *evidence) checkArms() {
 		e.notRun("answers_by_arm", "%s", e.unread)
 		return
 	}
+	if e.data.Run.Kind != "ab" {
+		e.checkOneArm()
+		return
+	}
 	s := e.sort()
 	weight := results.Doubt
 	if e.deterministic() {
@@ -108,6 +112,32 @@ func (e *evidence) checkArms() {
 	e.checkFailures(s)
 	if len(s.wrongA)+len(s.wrongB)+len(s.wrongAll) == 0 {
 		e.pass("answers_by_arm", "%d requests right in both arms, none wrong in either", s.right)
+	}
+}
+
+// checkOneArm judges the answers of a run that has nothing to compare them with:
+// every request that the plan did not end itself must complete and be right.
+func (e *evidence) checkOneArm() {
+	wrong, right := 0, 0
+	for i := range e.data.Records {
+		rec := &e.data.Records[i]
+		v := e.verdicts[rec.ID]
+		if v == nil || !measured(rec) {
+			continue
+		}
+		switch {
+		case failed(rec) && rec.Planned == "":
+			e.fail("unplanned_failure", results.Broken, []string{rec.ID}, rec.Error, "%s (%s) ended as %s", rec.ID, rec.Class, rec.Outcome)
+		case !failed(rec) && !v.Right && !v.Scored:
+			e.fail("wrong_answer", results.Broken, []string{rec.ID}, v.Excerpt, "%s (%s): %s", rec.ID, rec.Class, some(v.Faults))
+		default:
+			right++
+			continue
+		}
+		wrong++
+	}
+	if wrong == 0 {
+		e.pass("answers", "%d requests ended as planned with right answers", right)
 	}
 }
 

@@ -52,7 +52,7 @@ func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 		return nil, err
 	}
 	if len(left) > 0 {
-		line, err := json.Marshal(results.Event{Time: at, Kind: "published", Text: "left out of the published copy for size: " + strings.Join(left, ", ")})
+		line, err := json.Marshal(results.Event{Time: at, Kind: "published", Text: "left out of the published copy: " + strings.Join(left, ", ")})
 		if err != nil {
 			return nil, fmt.Errorf("publish: %w", err)
 		}
@@ -118,8 +118,10 @@ func telling(name string) int {
 		return 2
 	case base == results.SamplesFile:
 		return 3
-	case base == "server.log":
+	case base == "server.log", strings.HasSuffix(base, ".json"):
 		return 4
+	case strings.HasSuffix(base, "-"+results.RecordsFile): // a half pair that was run again
+		return 2
 	}
 	return never
 }
