@@ -40,14 +40,17 @@ func standIn(t *testing.T, lie string, flags ...string) []string {
 var extended = []string{"--conversation-cache-mib", "8192", "--resume-prefill", "--prefill-chunk", "256", "--sequences", "3", "--token-mask", "--logprobs"}
 
 func TestTheStandInConforms(t *testing.T) {
-	for name, flags := range map[string][]string{
-		"extended": extended,
-		"native":   {"--conversation-cache-mib", "8192"},
-		"no cache": nil,
+	for name, tt := range map[string]struct {
+		flags  []string
+		rounds int
+	}{
+		"extended": {extended, 100},
+		"native":   {[]string{"--conversation-cache-mib", "8192"}, 30},
+		"no cache": {nil, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Seed: 7, Fuzz: 100, Restarts: 2, Timeout: 30 * time.Second, Told: func(c Check) { t.Log(c) }}
-			r := Run(t.Context(), standIn(t, "", flags...), o)
+			o := Options{Seed: 7, Rounds: tt.rounds, Fuzz: 100, Restarts: 2, Timeout: 30 * time.Second, Told: func(c Check) { t.Log(c) }}
+			r := Run(t.Context(), standIn(t, "", tt.flags...), o)
 			if !r.Passed() || len(r.Checks) != len(Names()) {
 				t.Errorf("%d of %d checks ran, passed: %v", len(r.Checks), len(Names()), r.Passed())
 			}
@@ -57,7 +60,7 @@ func TestTheStandInConforms(t *testing.T) {
 				if want := map[bool]Status{true: Pass, false: NotRun}[announced]; c.Status != want {
 					t.Errorf("%s is %s, want %s", c.Name, c.Status, want)
 				}
-				if strings.HasPrefix(c.Name, "exact_resume") && c.Counts["continued"] < 100 {
+				if strings.HasPrefix(c.Name, "exact_resume") && c.Counts["continued"] < tt.rounds {
 					t.Errorf("%s continued %d GENs", c.Name, c.Counts["continued"])
 				}
 			}
