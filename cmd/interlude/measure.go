@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"interlude/harness"
+	"interlude/workloads"
+)
+
+// measureFlags are the flags that every measuring verb has.
+type measureFlags struct {
+	manifest, target, engine, policy, plan, out, resume string
+	speed                                               float64
+	seed                                                uint64
+	planOnly                                            bool
+}
+
+func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
+	f := cmd.Flags()
+	f.StringVar(&m.manifest, "manifest", manifest, "what is sent: a built-in manifest (`interlude plan --list`) or a file")
+	f.StringVar(&m.target, "target", "interlude", "the server under test: a built-in target ("+strings.Join(harness.Targets(), ", ")+") or a target `FILE`")
+	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `command` line that speaks the protocol")
+	f.StringVar(&m.policy, "policy", "budget", "the scheduler's policy when it is on: budget, quantum")
+	f.StringVar(&m.plan, "plan", "", "run the plan `FILE` of an earlier run again, under the same hash")
+	f.StringVar(&m.out, "out", "", "the run `DIR` (default results/runs/<time>-<manifest>)")
+	f.StringVar(&m.resume, "resume", "", "go on with the interrupted run in `DIR`, under its own plan")
+	f.Float64Var(&m.speed, "speed", 1, "divide every time, on the stand-in only; numbers are recorded as measured")
+	f.Uint64Var(&m.seed, "seed", 1, "seed of every draw")
+	f.BoolVar(&m.planOnly, "plan-only", false, "show what would be run, and start nothing")
+}
+
+// options turns the flags into what the harness takes.
+func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
+	var o harness.Options
+	if m.resume != "" && (m.plan != "" || m.out != "") {
+		return o, usage("--resume goes on under the run's own plan and directory: leave --plan and --out away")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return o, fmt.Errorf("find own binary: %w", err)
+	}
+	b, err := thisBuild()
+	if err != nil {
+		return o, err
+	}
+	errOut := cmd.ErrOrStderr()
+	o = harness.Options{
+		Engine: m.engine, Policy: m.policy, Speed: m.speed, Seed: m.seed, Counter: builtinCounter(),
+		Out: m.out, Resume: m.resume, Self: self, Command: append([]string{"interlude"}, os.Args[1:]...),
+		Revision: b.Revision, Dirty: b.Dirty, Progress: errOut, Terminal: isTerminal(errOut),
+	}
+	if o.Target, err = harness.LoadTarget(m.target); err != nil {
+		return o, exit{exitUsage, err}
+	}
+	switch {
+	case m.plan != "":
+		raw, err := os.ReadFile(m.plan)
+		if err != nil {
+			return o, usage("--plan: %w", err)
+		}
+		if o.Plan, err = workloads.ReadPlan(raw); err != nil {
+			return o, usage("--plan %s: %w", m.plan, err)
+		}
+	case m.resume == "":
+		if o.Manifest, err = workloads.Load(m.manifest, os.ReadFile); err != nil {
+			return o, exit{exitUsage, err}
+		}
+	}
+	return o, nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// showPlan is --plan-only.
+func showPlan(cmd *cobra.Command, kind string, o harness.Options) error {
+	p := o.Plan
+	if p == nil {
+		var err error
+		if p, err = harness.MakePlan(kind, o); err != nil {
+			return exit{exitUsage, err}
+		}
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "plan %s\ntarget %s, engine %s, policy %s, speed ×%g\n", p.Hash(), p.Target, p.Engine, p.Policy, p.Speed)
+	for _, s := range p.Slots {
+		fmt.Fprintf(out, "slot %d: pair %d, %s\n", s.Slot, s.Pair, s.Arm)
+	}
+	fmt.Fprintf(out, "%d requests in each slot, about %s in all; nothing was started\n", len(p.Requests), seconds(time.Duration(p.Expected)))
+	return nil
+}
+
+// settle judges what a verb left behind, closes its line in the ledger of
+// attempts, and ends with the verdict's exit code. An interrupted run is judged
+// too: it is valid as far as it goes.
+func settle(ctx context.Context, out io.Writer, run *harness.Finished, ran error) error {
+	if run == nil {
+		return ran
+	}
+	s, err := finish(run.Dir)
+	why := ""
+	if ran != nil {
+		why = ran.Error()
+	}
+	if err != nil {
+		return errors.Join(ran, err, run.End("", err.Error()))
+	}
+	if err := run.End(s.Verdict, why); err != nil {
+		fmt.Fprintln(os.Stderr, "interlude: attempts ledger:", err)
+	}
+	concluded := conclude(out, run.Dir, s)
+	switch {
+	case ctx.Err() != nil:
+		return exit{exitInterrupted, fmt.Errorf("interrupted; what was measured is kept. Go on with --resume %s", run.Dir)}
+	case ran != nil:
+		return ran
+	}
+	return concluded
+}
+
+func newAB() *cobra.Command {
+	var m measureFlags
+	var pairs, aa int
+	var quick bool
+	cmd := &cobra.Command{
+		Use:     "ab",
+		GroupID: "measure",
+		Short:   "Compare the server with its scheduler off and on, in pairs of fresh servers",
+		Long: `Starts the real server with solo_priority off and on in balanced order, a fresh one
+for each slot, sends both the same conversations and interactive probes, checks
+every answer, and reports paired differences.
+
+Exit code: 0 BETTER or NO DIFFERENCE, 10 WORSE, 11 INCONCLUSIVE, 12 INVALID, 13 BROKEN,
+2 usage, 1 the run failed, 130 interrupted (what was measured is kept).`,
+		Example: `  interlude ab --quick                                    # 3 pairs, stand-in at speed ×8: two minutes
+  interlude ab                                            # 8 pairs at the profile's own pace
+  interlude ab --engine "llama --model my.gguf --threads 1" --manifest paired-small
+  interlude ab --engine "strata --serve --pack …"         # your native engine
+  interlude ab --target my-server.json                    # your own server
+  interlude ab --plan results/published/<run>/plan.json   # somebody's plan, on your machine`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if quick {
+				if !cmd.Flags().Changed("pairs") {
+					pairs = 3
+				}
+				if !cmd.Flags().Changed("speed") && strings.HasPrefix(strings.TrimSpace(m.engine), "emulate") {
+					m.speed = 8
+				}
+			}
+			if m.plan == "" && m.resume == "" && pairs != 3 && (pairs < 4 || pairs%2 != 0) {
+				return usage("--pairs %d: give 3, or an even number of at least 4, so that both orders of the arms are equally frequent", pairs)
+			}
+			o, err := m.options(cmd)
+			if err != nil {
+				return err
+			}
+			o.Pairs, o.AA = pairs, aa
+			if m.planOnly {
+				return showPlan(cmd, "ab", o)
+			}
+			run, err := harness.AB(cmd.Context(), o)
+			return settle(cmd.Context(), cmd.OutOrStdout(), run, err)
+		},
+	}
+	m.register(cmd, defaultManifest)
+	f := cmd.Flags()
+	f.IntVar(&pairs, "pairs", 8, "pairs of slots: 3, or an even number from 4")
+	f.IntVar(&aa, "aa", 0, "extra off/off pairs, for the noise of the machine itself")
+	f.BoolVar(&quick, "quick", false, "3 pairs, and --speed 8 on the stand-in: a first look, not a result")
+	return cmd
+}
