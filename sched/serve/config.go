@@ -65,7 +65,7 @@ func ParseConfig(data []byte, dir string) (*Config, error) {
 	c.engine(f, dir)
 	c.identity(f)
 	c.sampling(f)
-	c.solo(f)
+	c.solo(f, dir)
 	for _, fault := range *f.faults {
 		errs = append(errs, fault)
 	}
@@ -93,7 +93,7 @@ func (c *Config) engine(f fields, dir string) {
 	if log, ok := f.str("log"); ok {
 		c.Log = under(dir, log)
 	}
-	c.environment(f)
+	c.environment(f, dir)
 	if n := flagValue(args, "--max-context"); n != "" {
 		c.Context, _ = strconv.Atoi(n)
 	}
@@ -116,7 +116,7 @@ func (c *Config) engine(f fields, dir string) {
 }
 
 // environment gathers what the native server gives its engine.
-func (c *Config) environment(f fields) {
+func (c *Config) environment(f fields, dir string) {
 	backend, _ := f.str("backend")
 	if raw, ok := f.raw("gpu"); ok {
 		gpu := strings.Trim(string(raw), "\"[] ")
@@ -134,7 +134,7 @@ func (c *Config) environment(f fields) {
 	}
 	if dirs, ok := f.strings("lib_dirs"); ok && len(dirs) > 0 {
 		for i := range dirs {
-			dirs[i] = under(c.Dir, dirs[i])
+			dirs[i] = under(dir, dirs[i])
 		}
 		c.Env = append(c.Env, libraryPath(dirs))
 	}

@@ -11,7 +11,7 @@ import (
 // solo reads the scheduler's keys. Without solo_priority they are checked all the
 // same, so that rolling back is one key; only the limits of the queue, the time
 // scale and the journal stay in force.
-func (c *Config) solo(f fields) {
+func (c *Config) solo(f fields, dir string) {
 	m := sched.DefaultConfig()
 	c.Solo, _ = f.boolean("solo_priority")
 	if policy, ok := f.str("solo_policy"); ok {
@@ -54,7 +54,7 @@ func (c *Config) solo(f fields) {
 		m.TimeScale = v
 	}
 	if s, ok := f.str("solo_journal"); ok {
-		c.Journal = under(c.Dir, s)
+		c.Journal = under(dir, s)
 	}
 	if p, ok := f.object("solo_priority_map"); ok {
 		c.Priority = map[string]int{}
