@@ -1,0 +1,60 @@
+package audit_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"interlude/audit"
+	"interlude/audit/audittest"
+	"interlude/results"
+)
+
+func TestStoredPagesMustFitTheRecords(t *testing.T) {
+	dir, _, s := summarise(t, audittest.Options{}, nil)
+	status := func(check string) string {
+		for _, f := range audit.Stored(os.DirFS(dir), s) {
+			if f.Check == check {
+				return f.Status
+			}
+		}
+		return "absent"
+	}
+	if a, b := status("stored_summary"), status("stored_page"); a != audit.NotRun || b != audit.NotRun {
+		t.Errorf("nothing is stored, yet %s and %s", a, b)
+	}
+	if err := results.WriteJSON(dir, results.SummaryFile, s); err != nil {
+		t.Fatal(err)
+	}
+	data, err := results.Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, "README.md")
+	if err := os.WriteFile(page, []byte("the last one hashes to `"+data.Chain+"`"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := status("stored_summary"), status("stored_page"); a != audit.Pass || b != audit.Pass {
+		t.Errorf("what fits is judged %s and %s", a, b)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, results.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := strings.Replace(string(raw), `"planned": 24`, `"planned": 25`, 1)
+	if err := os.WriteFile(filepath.Join(dir, results.SummaryFile), []byte(edited), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(page, []byte(strings.Repeat("0", 64)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range audit.Stored(os.DirFS(dir), s) {
+		if f.Status != audit.Fail || f.Weight != results.Invalid {
+			t.Errorf("%s: %s %s", f.Check, f.Status, f.Text)
+		}
+		if f.Check == "stored_summary" && !strings.Contains(f.Text, "arms.off.requests.planned is 25, recomputed 24") && !strings.Contains(f.Text, "arms.on.requests.planned is 25, recomputed 24") {
+			t.Errorf("the edited key is not named: %s", f.Text)
+		}
+	}
+}
