@@ -54,10 +54,10 @@ func fake(role string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch role {
 	case "deaf": // reads nothing, ends at nothing
 		signal.Ignore(syscall.SIGTERM)
-		time.Sleep(10 * time.Minute)
+		forever()
 	case "stubborn": // ignores QUIT and the end of its input, but not TERM
 		io.Copy(io.Discard, stdin)
-		time.Sleep(10 * time.Minute)
+		forever()
 	case "half":
 		bufio.NewReader(stdin).ReadString('\n')
 		fmt.Fprint(stdout, "RESUME 0\nT 5\nT 12")
@@ -132,4 +132,11 @@ func answer(role string, g engine.Gen, stop *atomic.Bool, lines <-chan string, s
 		fmt.Fprintf(stdout, "T %d\n", n+i)
 	}
 	fmt.Fprintf(stdout, "DONE %d %d 1.0 2.0 %s\n", i, n, finish)
+}
+
+// forever blocks until the process is killed.
+func forever() {
+	if r, _, err := os.Pipe(); err == nil {
+		r.Read(make([]byte, 1)) // nobody writes to it
+	}
 }
