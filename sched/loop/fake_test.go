@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type fake struct {
 
 	mu      sync.Mutex
 	written bytes.Buffer // all lines that it has read, in order
+	heard   []command    // the same, parsed
 	queue   [][]byte
 	stop    bool
 	wake    chan struct{}
@@ -46,6 +48,44 @@ type fake struct {
 	once   sync.Once
 	err    error
 	held   [][]int32
+}
+
+// command is one line that the engine has read.
+type command struct {
+	engine.Command
+	at time.Time
+}
+
+// word is the command's verb, with the tag of the prompt of a GEN.
+func (c *command) word() string {
+	if c.Kind == engine.CmdGen {
+		return fmt.Sprint(c.Name, c.Gen.IDs[1]/1000)
+	}
+	return c.Name
+}
+
+// commands are the verbs that the engine has read.
+func (f *fake) commands() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []string
+	for i := range f.heard {
+		out = append(out, f.heard[i].word())
+	}
+	return strings.Join(out, " ")
+}
+
+// gens are the GENs that the engine has read.
+func (f *fake) gens() []engine.Gen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []engine.Gen
+	for i := range f.heard {
+		if f.heard[i].Kind == engine.CmdGen {
+			out = append(out, f.heard[i].Gen)
+		}
+	}
+	return out
 }
 
 func newFake() *fake {
@@ -72,9 +112,15 @@ func (f *fake) listen() {
 			f.end()
 			return
 		}
+		var c command
+		c.at = time.Now()
+		if engine.ParseCommand(line, &c.Command) != nil {
+			c.Name = "bad"
+		}
 		f.mu.Lock()
 		f.written.Write(line)
-		if string(line) == "STOP\n" {
+		f.heard = append(f.heard, c)
+		if c.Kind == engine.CmdStop {
 			f.stop = true
 		} else {
 			f.queue = append(f.queue, line)
@@ -142,12 +188,20 @@ func (f *fake) run() {
 // take waits for a queued line and, as the native engine does, clears the flag
 // that an early STOP has set. nil: the process ends.
 func (f *fake) take() []byte {
+	line := f.next()
+	f.mu.Lock()
+	f.stop = false
+	f.mu.Unlock()
+	return line
+}
+
+// next waits for a queued line and leaves the flag alone.
+func (f *fake) next() []byte {
 	for {
 		f.mu.Lock()
 		if len(f.queue) > 0 {
 			line := f.queue[0]
 			f.queue = f.queue[1:]
-			f.stop = false
 			f.mu.Unlock()
 			return line
 		}

@@ -173,7 +173,7 @@ func TestLedgerAgreesWithTheStandIn(t *testing.T) {
 			conversations[i] = slices.Concat(pattern(300, 1), pattern(2000+rng.IntN(9000), int32(10+i)))
 		}
 		var now time.Duration
-		exact, below, n := 0, 0, 600
+		exact, below, n := 0, 0, 300
 		for range n {
 			c := &conversations[rng.IntN(len(conversations))]
 			p := text(*c)
