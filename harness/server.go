@@ -277,14 +277,10 @@ func (s *server) settled(ctx context.Context) (map[string]float64, error) {
 			return nil, fmt.Errorf("read the server's counters: %w", err)
 		}
 		now := s.target.witness(all)
-		counters := maps.Clone(now)
-		maps.DeleteFunc(counters, func(name string, _ float64) bool {
-			return strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "go_")
-		})
-		if before != nil && maps.Equal(before, counters) {
+		if before != nil && maps.Equal(before, now) {
 			return now, nil
 		}
-		before = counters
+		before = now
 		select {
 		case <-poll.C:
 		case <-ctx.Done():

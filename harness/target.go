@@ -271,9 +271,15 @@ func (t *Target) witness(all map[string]float64) map[string]float64 {
 		return out
 	}
 	for name, v := range all {
-		if t.keeps(name) {
+		if t.keeps(name) && !ofProcess(name) {
 			out[name] = v
 		}
 	}
 	return out
+}
+
+// ofProcess are numbers about the server's process, which never stand still and
+// count nothing that happened to a request.
+func ofProcess(name string) bool {
+	return strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "go_")
 }

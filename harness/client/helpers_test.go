@@ -92,3 +92,6 @@ func longestGap(rec *results.Record) results.Stamp {
 	}
 	return longest
 }
+
+// stall takes virtual time: it is called inside inMemory only.
+func stall(d time.Duration) { <-time.After(d) }

@@ -160,7 +160,7 @@ func TestH22NothingSlowBetweenReadAndStamp(t *testing.T) {
 	call := ask
 	call.Watch = func(m Moment) {
 		if m.Event == "token" {
-			time.Sleep(700 * time.Millisecond)
+			stall(700 * time.Millisecond)
 		}
 	}
 	rec := toldCall(t, call, liar.Head(), liar.Times(20, func(int) liar.Step {
