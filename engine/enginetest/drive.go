@@ -121,14 +121,31 @@ func (s *suite) promised() promises {
 	return p
 }
 
-// long is the length of a prompt that is read in several chunks.
-func (s *suite) long() int {
-	chunk, _ := s.info.Int(engine.KeyPrefillChunk)
+// longRead is how long a read should last, so that a STOP can meet it.
+const longRead = 10 // ms
+
+// long finds out, once, which length of a prompt gives a read of several chunks
+// that a STOP can meet; at most half the context.
+func (s *suite) long() (int, error) {
+	if s.longest > 0 {
+		return s.longest, nil
+	}
 	n := 2000
-	if chunk > 0 {
+	if chunk, _ := s.info.Int(engine.KeyPrefillChunk); chunk > 0 {
 		n = 3*chunk + chunk/2
 	}
-	return min(n, s.context/2)
+	for {
+		n = min(n, s.context/2)
+		a, err := s.gen(1, s.prompt(n))
+		if err != nil {
+			return 0, fmt.Errorf("a prompt of %d tokens: %w", n, err)
+		}
+		if a.Done.PromptMs >= longRead || n == s.context/2 {
+			s.longest = n
+			return n, nil
+		}
+		n *= 2
+	}
 }
 
 // sampling is one way of asking: greedy when seed is 0.

@@ -112,6 +112,7 @@ type suite struct {
 	session *process.Session
 	info    engine.Info
 	context int
+	longest int      // tokens; see long
 	served  int      // GENs that ran to their DONE
 	faults  []string // of the order of lines, in any GEN
 }

@@ -140,12 +140,15 @@ type round struct {
 
 // split runs an answer in parts until it is whole.
 func (r *round) split() error {
-	n := 24 + r.rng.IntN(200)
-	if r.rng.IntN(4) == 0 {
-		n = r.long()
+	n, err := r.long()
+	if err != nil {
+		return err
+	}
+	long := r.rng.IntN(4) == 0
+	if !long {
+		n = 24 + r.rng.IntN(200)
 	}
 	r.prompt, r.budget = r.suite.prompt(n), 16+r.rng.IntN(60)
-	long := n >= r.long()
 	for r.finish == "" {
 		all := join(r.prompt, r.ids)
 		a, err := r.ask(process.Request{Gen: engine.Gen{MaxNew: r.budget - len(r.ids), Params: r.params, IDs: all}}, r.place(long && len(r.ids) == 0))
