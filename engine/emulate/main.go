@@ -148,6 +148,7 @@ func (m *machine) quit() error {
 
 // obey runs one command.
 func (m *machine) obey(line []byte) error {
+	at := m.now() // what reading a long prompt takes here is hidden in what it takes there
 	if err := engine.ParseCommand(line, &m.command); err != nil {
 		if m.command.Name == "" {
 			return m.refuse("expected: GEN <max_new> [key=value …] <ids>")
@@ -158,7 +159,7 @@ func (m *machine) obey(line []byte) error {
 	case engine.CmdQuit:
 		return m.quit()
 	case engine.CmdGen:
-		return m.generate(&m.command.Gen)
+		return m.generate(at, &m.command.Gen)
 	case engine.CmdUnsupported:
 		return m.refuse("unsupported: " + m.command.Name)
 	case engine.CmdNone, engine.CmdStop:
@@ -174,8 +175,8 @@ func (m *machine) refuse(text string) error {
 	return errors.Join(err, m.out.Flush())
 }
 
-// generate runs a GEN from its first line to its last.
-func (m *machine) generate(g *engine.Gen) error {
+// generate runs a GEN, taken at the instant at, from its first line to its last.
+func (m *machine) generate(at time.Duration, g *engine.Gen) error {
 	if text := g.Refuse(m.context, model.Vocabulary); text != "" {
 		return m.refuse(text)
 	}
@@ -195,7 +196,7 @@ func (m *machine) generate(g *engine.Gen) error {
 		job.Logprobs = 0
 	}
 	m.chunks, m.tokens, m.stopped, m.deaf = 0, 0, false, false
-	m.engine.Take(m.now(), job)
+	m.engine.Take(at, job)
 	for m.engine.Busy() {
 		if due, ok := m.engine.Due(); ok {
 			time.Sleep(time.Until(m.start.Add(m.wall(due))))
