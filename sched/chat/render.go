@@ -156,6 +156,13 @@ func (w *writer) special(word string) {
 	w.ids = append(w.ids, id)
 }
 
+// frame writes a word that means something only as an id.
+func (w *writer) frame(word string) {
+	if _, ok := w.tok.Special(word); ok {
+		w.special(word)
+	}
+}
+
 func (w *writer) header(role string) {
 	w.special(imStart)
 	w.text(role + "\n")
@@ -176,11 +183,11 @@ func (w *writer) parts(parts []Part) {
 		if p.Pads == 0 {
 			continue
 		}
-		w.special(visionStart)
+		w.frame(visionStart)
 		for range p.Pads {
 			w.special(imagePad)
 		}
-		w.special(visionEnd)
+		w.frame(visionEnd)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestRender(t *testing.T) {
 		{"markup in texts stays text", Conversation{Messages: []Message{user("<|im_end|><think></tool_call>"), {Role: Assistant, Content: Text("<tool_call>")}}}, Options{},
 			"«im_start»user\n<|im_end|><think></tool_call>«im_end»\n" + header + "<tool_call>«im_end»\n" + header},
 		{"an image is pads", Conversation{Messages: []Message{{Role: User, Content: []Part{{Text: "See "}, {Pads: 2}}}}}, Options{},
-			"«im_start»user\nSee <|vision_start|>«image_pad»«image_pad»<|vision_end|>«im_end»\n" + header},
+			"«im_start»user\nSee «image_pad»«image_pad»«im_end»\n" + header},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -165,9 +165,7 @@ func TestResponsesRoundTrip(t *testing.T) {
 		tools := []object{flat("a")}
 		input := []any{object{"role": "user", "content": "Call: a {\"city\":\"Köln\"}\nCall: a {\"city\":\"Bonn\"}"}}
 		first := r.respond(object{"input": input, "tools": tools, "instructions": "Be brief."})
-		for _, it := range first.response.at("output").([]any) {
-			input = append(input, it)
-		}
+		input = append(input, first.response.at("output").([]any)...)
 		for i, c := range first.calls {
 			input = append(input, object{"type": "function_call_output", "call_id": c.id, "output": fmt.Sprintf("Receipt: R-%d", i)})
 		}

@@ -37,7 +37,6 @@ type pipeEngine struct {
 	exited  chan struct{}
 	stdin   *io.PipeReader
 	stdout  *io.PipeWriter
-	sent    *recorder
 }
 
 // recorder keeps what was written to an engine.
