@@ -35,7 +35,8 @@ func TestCancelInEveryState(t *testing.T) {
 		{"S2QueuedClientLeft", sched.FIFO, &sooner, 2 * time.Second, nil, "GEN2 GEN7", time.Minute, sched.StateWaiting},
 		{"before RESUME", sched.FIFO, nil, 0, nil, "GEN1 STOP GEN7", 100 * time.Millisecond, sched.StateReading},
 		{"S5LeftDuringRead", sched.FIFO, nil, time.Second + 50*time.Millisecond, nil, "GEN1 STOP GEN7", 50 * time.Millisecond, sched.StateReading},
-		{"S1LeftDuringDecode", sched.FIFO, nil, 3*time.Second + 10*time.Millisecond, nil, "GEN1 STOP GEN7", 25 * time.Millisecond, sched.StateDecoding},
+		{"in a slice", sched.Budget, nil, 1550 * time.Millisecond, nil, "GEN1 GEN1 STOP GEN7", 100 * time.Millisecond, sched.StateReading},
+		{"S1 S8 LeftDuringDecode", sched.FIFO, nil, 3*time.Second + 10*time.Millisecond, nil, "GEN1 STOP GEN7", 25 * time.Millisecond, sched.StateDecoding},
 		{"in the drain", sched.Quantum, nil, 6*time.Second + 10*time.Millisecond, &sooner, "GEN1 STOP GEN2 GEN7", time.Minute, sched.StateStopping},
 		{"parked", sched.Quantum, nil, 8 * time.Second, &sooner, "GEN1 STOP GEN2 GEN7", time.Minute, sched.StateParked},
 	}
@@ -43,7 +44,10 @@ func TestCancelInEveryState(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
-				l := running(t, Config{Machine: policy(test.policy), Start: f.start})
+				f.info["prefill_chunk"] = "500"
+				m := policy(test.policy)
+				m.ReadSlice = 1000
+				l := running(t, Config{Machine: m, Start: f.start})
 				synctest.Wait()
 				if test.first != nil {
 					defer func(c <-chan answer) { (<-c).want(t, *test.first) }(later(submit(t, l, *test.first)))
@@ -132,6 +136,59 @@ func TestS13CancelInTheFinalStep(t *testing.T) {
 		st, _ := l.Status(context.Background())
 		if st.Counters.Accepted != 1000 || st.Counters.Ended != 1000 || len(st.Requests) != 0 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestCancelDuringReload: who leaves while the engine comes up is forgotten; the
+// others are served.
+func TestCancelDuringReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		slow := func(ctx context.Context) (Engine, error) {
+			time.Sleep(3 * time.Second)
+			return f.start(ctx)
+		}
+		l := running(t, Config{Machine: policy(sched.Quantum), Start: slow, Lazy: true})
+		a := submit(t, l, Spec{Prompt: prompt(101, 10, 1), MaxNew: 20})
+		s := Spec{Prompt: prompt(101, 10, 2), MaxNew: 20}
+		b := later(submit(t, l, s))
+		time.Sleep(time.Second)
+		a.Cancel()
+		if got := collect(a); got.end.Reason != sched.ReasonCancelled || got.at != 0 {
+			t.Errorf("%+v after %v", got.end, got.at)
+		}
+		(<-b).want(t, s)
+		if got := f.commands(); got != "GEN2" {
+			t.Errorf("engine heard %s", got)
+		}
+	})
+}
+
+// TestCancelBetweenDoneAndGen: the next in the queue leaves at the very instant
+// at which the engine is free. Whoever wins, nobody else notices.
+func TestCancelBetweenDoneAndGen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := running(t, Config{Machine: policy(sched.FIFO), Start: f.start})
+		for range 200 {
+			a := submit(t, l, Spec{Prompt: prompt(11, 4, 1), MaxNew: 50})
+			b := submit(t, l, Spec{Prompt: prompt(5001, 4, 2), MaxNew: 50})
+			s := Spec{Prompt: prompt(11, 4, 3), MaxNew: 50}
+			c := submit(t, l, s)
+			collect(a)
+			b.Cancel()
+			if got := collect(b); got.end.Reason != sched.ReasonCancelled || got.at > 100*time.Millisecond {
+				t.Fatalf("%+v after %v", got.end, got.at)
+			}
+			collect(c).want(t, s)
+		}
+		for word := range strings.FieldsSeq(f.commands()) {
+			switch word {
+			case "GEN1", "GEN2", "GEN3", "STOP":
+			default:
+				t.Fatalf("engine heard %q", word)
+			}
 		}
 	})
 }

@@ -140,6 +140,57 @@ func TestChildDiesInEveryState(t *testing.T) {
 	}
 }
 
+// TestChildCancelsInEveryState: whoever leaves a real engine, and when, the other
+// client's answer is that of its solo run.
+func TestChildCancelsInEveryState(t *testing.T) {
+	other := Spec{Prompt: turn(filler(2000, "o") + task("Say %d words", 40, "n3")), MaxNew: 200}
+	start, m := child(t)
+	want, _ := undisturbed(t, start, other)
+	for _, test := range []struct {
+		name string
+		seen func(Update) bool
+	}{
+		{"queued", state(sched.StateWaiting)},
+		{"reading", func(u Update) bool { return state(sched.StateReading)(u) && u.N > 0 }},
+		{"decoding", tokens},
+		{"parked", state(sched.StateParked)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			l := running(t, Config{Machine: m, Start: start})
+			long := Spec{Prompt: turn(filler(30_000, "a") + task("Write %d lines", 500, "n1")), MaxNew: 8000}
+			var first *Request
+			if test.name == "queued" {
+				first = submit(t, l, long)
+			}
+			victim := submit(t, l, long)
+			if test.name == "parked" {
+				until(t, victim, tokens)
+				first = submit(t, l, Spec{Prompt: turn(filler(10_000, "b") + task("Say %d words", 100, "n2")), MaxNew: 400, Priority: 5, Explicit: true})
+			}
+			if u := until(t, victim, test.seen); u.Kind == KindEnd {
+				t.Fatalf("ended before it was %s: %+v", test.name, u.End)
+			}
+			victim.Cancel()
+			r := submit(t, l, other)
+			if a := collect(victim); a.end.Reason != sched.ReasonCancelled {
+				t.Errorf("the one that left: %+v", a.end)
+			}
+			if first != nil {
+				if test.name == "queued" {
+					until(t, first, tokens)
+					first.Cancel()
+				} else if a := collect(first); a.end.Err != nil {
+					t.Error(a.end.Err)
+				}
+			}
+			if ids, _ := everything(t, r); !slices.Equal(ids, want) {
+				t.Error("the other client's answer differs from its solo run")
+			}
+		})
+	}
+}
+
 // TestChildFaults: what the stand-in's fault file can do to a running request.
 func TestChildFaults(t *testing.T) {
 	for _, test := range []struct {

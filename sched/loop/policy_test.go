@@ -15,40 +15,47 @@ import (
 	"interlude/sched"
 )
 
-// TestForcedParks: parked every n tokens, every answer is that of the undisturbed
-// run, greedy and seeded (invariants 4 and 14; S38, S40, S41).
-func TestForcedParks(t *testing.T) {
-	for _, every := range []int{1, 2, 3, 7, 50} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFake()
-				m := policy(sched.Quantum)
-				m.ForceParkEvery = every
-				l := running(t, Config{Machine: m, Start: f.start})
-				specs := []Spec{
-					{Prompt: prompt(301, 120, 1), MaxNew: 400},
-					{Prompt: prompt(401, 120, 2), MaxNew: 400, Params: engine.Params{Temperature: 0.8, Seed: 42}},
-					{Prompt: prompt(301, 400, 3), MaxNew: 61, Params: engine.Params{Temperature: 0.8, Seed: 43}},
-				}
-				var all []<-chan answer
-				for _, s := range specs {
-					all = append(all, later(submit(t, l, s)))
-				}
-				for i, c := range all {
-					a := <-c
-					a.want(t, specs[i])
-					st := a.end.Stats
-					if st.Prompt != len(specs[i].Prompt) || st.Output != len(a.ids) || st.Cached != 0 {
-						t.Errorf("usage depends on parks: %+v", st)
-					}
-					if want := len(a.ids) / max(2, every+1) / 3; st.Parks < want {
-						t.Errorf("%d parks, want at least %d", st.Parks, want)
-					}
-				}
-				checkResumes(t, f, specs)
-			})
-		})
+// Parked every n tokens, every answer is that of the undisturbed run, greedy and
+// seeded (invariants 4 and 14).
+
+// TestS38ParkAtToken10: the resume carries what was generated.
+func TestS38ParkAtToken10(t *testing.T) { forcedParks(t, 10) }
+
+// TestS40ParkInTheFirstTokens: each index reaches the client once.
+func TestS40ParkInTheFirstTokens(t *testing.T) {
+	for every := range 3 {
+		forcedParks(t, every+1)
 	}
+}
+
+func forcedParks(t *testing.T, every int) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		m := policy(sched.Quantum)
+		m.ForceParkEvery = every
+		l := running(t, Config{Machine: m, Start: f.start})
+		specs := []Spec{
+			{Prompt: prompt(301, 120, 1), MaxNew: 400},
+			{Prompt: prompt(401, 120, 2), MaxNew: 400, Params: engine.Params{Temperature: 0.8, Seed: 42}},
+			{Prompt: prompt(301, 400, 3), MaxNew: 61, Params: engine.Params{Temperature: 0.8, Seed: 43}},
+		}
+		var all []<-chan answer
+		for _, s := range specs {
+			all = append(all, later(submit(t, l, s)))
+		}
+		for i, c := range all {
+			a := <-c
+			a.want(t, specs[i])
+			st := a.end.Stats
+			if st.Prompt != len(specs[i].Prompt) || st.Output != len(a.ids) || st.Cached != 0 {
+				t.Errorf("usage depends on parks: %+v", st)
+			}
+			if want := len(a.ids) / max(2, every+1) / 3; st.Parks < want {
+				t.Errorf("%d parks, want at least %d", st.Parks, want)
+			}
+		}
+		checkResumes(t, f, specs)
+	})
 }
 
 // checkResumes checks each GEN of a request against its first: the prompt and all

@@ -144,9 +144,10 @@ func TestPairedShort(t *testing.T) {
 	}
 }
 
-// TestForcedParksOnTheStandIn: tokens and scores of every request equal those of
-// a run without parks, greedy and seeded, on every kind of engine.
-func TestForcedParksOnTheStandIn(t *testing.T) {
+// TestS41ForcedParksOnTheStandIn: tokens and scores of every request equal those of
+// a run without parks, greedy and seeded, on every kind of engine; parks in the
+// read included.
+func TestS41ForcedParksOnTheStandIn(t *testing.T) {
 	for _, flags := range []string{"", "--resume-prefill --prefill-chunk 1024", "--sequences 3", "--resume-prefill --prefill-chunk 2048 --sequences 3"} {
 		t.Run(flags, func(t *testing.T) {
 			start := standIn(append(strings.Fields(flags), "--logprobs")...)
@@ -313,6 +314,150 @@ func TestS45SecondTurnIsCheap(t *testing.T) {
 		a := collect(submit(t, l, Spec{Prompt: slices.Concat(first, ids, say(5, "n2")), MaxNew: 50}))
 		if a.end.Stats.Cached != len(first)+len(ids)-1 || a.first > 1200*time.Millisecond {
 			t.Errorf("cached %d, first token after %v", a.end.Stats.Cached, a.first)
+		}
+	})
+}
+
+// TestS44ReuseIsCounted: the cached count is what the engine says, not what
+// a park should have kept.
+func TestS44ReuseIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn("--conversation-cache-mib", "0")})
+		first := turn(filler(1500, "a") + task("Say %d words", 5, "n1"))
+		ids, _ := everything(t, submit(t, l, Spec{Prompt: first, MaxNew: 50}))
+		everything(t, submit(t, l, Spec{Prompt: say(5, "other"), MaxNew: 50}))
+		a := collect(submit(t, l, Spec{Prompt: slices.Concat(first, ids, say(5, "n2")), MaxNew: 50}))
+		if a.end.Stats.Cached != 0 {
+			t.Errorf("cached %d", a.end.Stats.Cached)
+		}
+	})
+}
+
+// TestS48IdenticalPromptTwice: the second costs its last turn only.
+func TestS48IdenticalPromptTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn()})
+		s := Spec{Prompt: turn(filler(16_000, "a") + task("Say %d words", 5, "n1")), MaxNew: 50}
+		everything(t, submit(t, l, s))
+		a := collect(submit(t, l, s))
+		if a.first > 400*time.Millisecond || a.end.Stats.Cached < 16_000 {
+			t.Errorf("first token after %v, %d cached", a.first, a.end.Stats.Cached)
+		}
+	})
+}
+
+// TestS10WorkOfAStoppedReadIsKept: closed at half of the read, sent again, the
+// second read starts at the last whole chunk.
+func TestS10WorkOfAStoppedReadIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn("--resume-prefill", "--prefill-chunk", "2048")})
+		s := Spec{Prompt: turn(filler(100_000, "a") + task("Say %d words", 5, "n1")), MaxNew: 50}
+		r := submit(t, l, s)
+		half := Update{}
+		for half.N < 50_000 {
+			half, _ = r.Next(context.Background())
+		}
+		r.Cancel()
+		everything(t, submit(t, l, Spec{Prompt: say(5, "other"), MaxNew: 50}))
+		a := collect(submit(t, l, s))
+		if a.end.Stats.Cached < half.N-2048 {
+			t.Errorf("cached %d, was at %d", a.end.Stats.Cached, half.N)
+		}
+	})
+}
+
+// TestS28ParkedReadAdvances: a long read of a later class advances while sooner
+// streams never end: the starvation tier bounds each of its pauses.
+func TestS28ParkedReadAdvances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn("--resume-prefill", "--prefill-chunk", "2048")})
+		read := submit(t, l, Spec{Prompt: turn(filler(60_000, "a") + task("Say %d words", 20, "n1")), MaxNew: 50, Priority: -1, Explicit: true})
+		stop := make(chan struct{})
+		var streams sync.WaitGroup
+		for i := range 4 {
+			streams.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					r, err := l.Submit(Spec{Prompt: say(150, fmt.Sprint("s", i, "x", n)), MaxNew: 200, OneShotAllowed: true, Priority: 0, Explicit: true})
+					if err != nil {
+						return
+					}
+					collect(r)
+				}
+			})
+		}
+		last, pause, parks := time.Now(), time.Duration(0), 0
+		for {
+			u, err := read.Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case u.Kind == KindEnd:
+				close(stop)
+				streams.Wait()
+				// Invariant 19: 30 s + 8 s + a switch + a chunk, nobody else starving.
+				if u.End.Err != nil || pause > 40*time.Second || parks < 3 {
+					t.Errorf("longest pause %v in %d parks: %v", pause, parks, u.End.Err)
+				}
+				return
+			case u.Kind == KindState && u.State == sched.StateParked:
+				last = time.Now()
+				parks++
+			case u.Kind == KindState && u.Resumed:
+				pause = max(pause, time.Since(last))
+			}
+		}
+	})
+}
+
+// TestS37ProgressBetweenParks: under a flood of sooner shorts the long answer
+// gains something between any two parks.
+func TestS37ProgressBetweenParks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn("--resume-prefill", "--prefill-chunk", "1024", "--sequences", "3")})
+		long := submit(t, l, Spec{Prompt: turn(filler(20_000, "a") + task("Write %d lines", 40, "n1")), MaxNew: 2000})
+		done := make(chan struct{})
+		var shorts sync.WaitGroup
+		shorts.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				case <-time.After(700 * time.Millisecond):
+				}
+				if r, err := l.Submit(Spec{Prompt: say(3, fmt.Sprint("s", n)), MaxNew: 20, OneShotAllowed: true}); err == nil {
+					shorts.Go(func() { collect(r) })
+				}
+			}
+		})
+		gained, position, parks := true, 0, 0
+		for {
+			u, err := long.Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case u.Kind == KindTokens, u.State == sched.StateReading && u.N > position:
+				gained, position = true, max(position, u.N)
+			case u.Kind == KindState && u.State == sched.StateParked:
+				if !gained {
+					t.Errorf("park %d without progress since the last", parks)
+				}
+				gained = false
+				parks++
+			case u.Kind == KindEnd:
+				close(done)
+				shorts.Wait()
+				if u.End.Err != nil || parks < 5 {
+					t.Errorf("%d parks, %v", parks, u.End.Err)
+				}
+				return
+			}
 		}
 	})
 }
