@@ -1,12 +1,11 @@
 package workloads
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -26,13 +25,26 @@ func Expand(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) {
 	for i := range m.Canaries {
 		reqs = append(reqs, alone(Canary, i, seed, "canary"))
 	}
+	measured, err := conversations(m, seed, pair, c)
+	return append(reqs, measured...), err
+}
+
+// conversations makes the measured requests: those of the manifest, or those of
+// the load it names.
+func conversations(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) {
+	if m.Generate != nil {
+		return generate(m, seed, pair, c)
+	}
+	var reqs []Request
 	for i := range m.Conversations {
-		x := expander{m: m, conv: &m.Conversations[i], seed: seed, pair: pair, count: c}
-		made, err := x.run()
-		if err != nil {
-			return nil, err
+		x := newExpander(m, m.Conversations[i], seed, pair, c)
+		for range x.conv.Steps {
+			r, err := x.next()
+			if err != nil {
+				return nil, err
+			}
+			reqs = append(reqs, r)
 		}
-		reqs = append(reqs, made...)
 	}
 	return reqs, nil
 }
@@ -64,10 +76,10 @@ func wordsLine(words []string) string { return "Words: " + strings.Join(words, "
 
 func sayLine(r *WordRule) string { return fmt.Sprintf("Say %d words by rule %s.", r.Count, r.Nonce) }
 
-// expander makes the requests of one conversation.
+// expander makes the requests of one conversation, step by step.
 type expander struct {
 	m     *Manifest
-	conv  *Conversation
+	conv  Conversation
 	seed  uint64
 	pair  int
 	count Counter
@@ -77,7 +89,14 @@ type expander struct {
 	pending []ToolResult
 	open    []fact // planted in pending
 	calls   map[string]json.RawMessage
-	history []Request
+	history []Request // since the start or the last rollover
+	turn    int
+}
+
+func newExpander(m *Manifest, conv Conversation, seed uint64, pair int, c Counter) *expander {
+	x := &expander{m: m, conv: conv, seed: seed, pair: pair, count: c, calls: map[string]json.RawMessage{}}
+	x.facts = newFacts(x.stream("facts"))
+	return x
 }
 
 // stream is the random stream of one purpose of this conversation.
@@ -85,21 +104,17 @@ func (x *expander) stream(purpose ...any) *rand.Rand {
 	return stream(x.seed, append([]any{x.pair, x.conv.ID}, purpose...)...)
 }
 
-func (x *expander) run() ([]Request, error) {
-	x.facts = newFacts(x.stream("facts"))
-	x.calls = map[string]json.RawMessage{}
-	var reqs []Request
-	for turn := range x.conv.Steps {
-		r, err := x.step(turn)
-		if err != nil {
-			return nil, fmt.Errorf("conversation %s, step %s: %w", x.conv.ID, x.conv.Steps[turn].ID, err)
-		}
-		x.history = append(x.history, r)
-		r.TemplateHash = TemplateHash(x.history)
-		x.history[len(x.history)-1] = r
-		reqs = append(reqs, r)
+// next makes the request of the next step.
+func (x *expander) next() (Request, error) {
+	r, err := x.step(x.turn)
+	if err != nil {
+		return r, fmt.Errorf("conversation %s, step %s: %w", x.conv.ID, x.conv.Steps[x.turn].ID, err)
 	}
-	return reqs, nil
+	x.history = append(x.history, r)
+	r.TemplateHash = TemplateHash(x.history)
+	x.history[len(x.history)-1] = r
+	x.turn++
+	return r, nil
 }
 
 func (x *expander) step(turn int) (Request, error) {
@@ -107,7 +122,7 @@ func (x *expander) step(turn int) (Request, error) {
 	r := Request{
 		ID: s.ID, Class: s.Class, Conversation: x.conv.ID, Turn: turn, After: x.due(turn),
 		API: x.conv.API, Stream: !s.Whole, MaxTokens: s.Max, Thinking: s.Thinking,
-		Priority: s.Priority, PriorityBy: s.By, Cancel: s.Cancel, Rollover: s.Over,
+		Priority: s.Priority, PriorityBy: s.By, Cancel: s.Cancel, Rollover: s.Over, Stop: s.Stop,
 	}
 	if r.API == "" {
 		r.API = "chat"
@@ -115,26 +130,32 @@ func (x *expander) step(turn int) (Request, error) {
 	for _, name := range x.conv.Tools {
 		r.Tools = append(r.Tools, *x.m.tool(name))
 	}
+	var kept string
 	if s.Over {
+		if s.Keep > 0 {
+			kept = x.kept(s.Keep)
+			r.System = x.history[0].System
+		}
 		x.history = nil
 		if !s.Restate {
 			x.known = nil
 		}
 	}
-	if turn == 0 || s.Over {
+	if turn == 0 || s.Over && s.Keep == 0 {
 		r.System = systemText("session", nonce(x.seed, x.pair, x.conv.ID, "system", turn))
 	}
 	if s.Receipts {
 		r.Results, x.pending = x.pending, nil
 		x.known, x.open = append(x.known, x.open...), nil
 	}
+	head := kept + x.plant(s)
 	task := x.task(turn, &r)
 	if !s.Receipts {
-		if err := x.text(turn, &r, task); err != nil {
+		if err := x.text(turn, &r, head, task); err != nil {
 			return r, err
 		}
 	}
-	r.Expect.OutputTokens, r.Expect.Scored = s.Output, x.m.Scored && s.Class != Probe
+	r.Expect.OutputTokens, r.Expect.Scored = s.Output, x.m.Scored || s.Ask != ""
 	r.Expect.Finish = finish(s)
 	x.sample(s, &r)
 	return r, nil
@@ -158,7 +179,7 @@ func finish(s *Step) string {
 		return "tool_calls"
 	case s.Output > 0 && s.Output == s.Max:
 		return "length"
-	case s.Write > 0:
+	case s.Write > 0 || s.Ask != "":
 		return "" // the budget may cut it, or not
 	}
 	return "stop"
@@ -166,7 +187,7 @@ func finish(s *Step) string {
 
 // sample gives a long answer its temperature and seed.
 func (x *expander) sample(s *Step, r *Request) {
-	if s.Write == 0 || x.m.Sampling == Greedy || x.m.Sampling == "" || x.m.Sampling == Alternate && x.pair%2 == 1 {
+	if s.Write == 0 && s.Ask == "" || x.m.Sampling == Greedy || x.m.Sampling == "" || x.m.Sampling == Alternate && x.pair%2 == 1 {
 		return
 	}
 	r.Temperature = x.m.Temperature
@@ -174,7 +195,9 @@ func (x *expander) sample(s *Step, r *Request) {
 		r.Temperature = 0.8
 	}
 	r.Seed = 1 + x.stream("sampling", s.ID).Int64N(1<<31-1)
-	r.Expect.Lines.Aside = true
+	if r.Expect.Lines != nil {
+		r.Expect.Lines.Aside = true
+	}
 }
 
 // task fills r.Expect and returns the lines that ask for it.
@@ -190,6 +213,8 @@ func (x *expander) task(turn int, r *Request) string {
 		rule := &WordRule{Nonce: own, Words: drawWords(x.stream("words", turn)), Count: s.Say}
 		r.Expect.Words = rule
 		return wordsLine(rule.Words) + sayLine(rule)
+	case s.Ask != "":
+		return s.Ask
 	case s.Quote != "":
 		r.Expect.Exact = s.Quote
 		return "Quote: " + s.Quote
@@ -205,27 +230,50 @@ func (x *expander) task(turn int, r *Request) string {
 	return ""
 }
 
-// text writes the user text: facts, filler to the promised length, task.
-func (x *expander) text(turn int, r *Request, task string) error {
-	s := &x.conv.Steps[turn]
-	var head strings.Builder
-	plant := make([]fact, 0, s.Plant)
+// kept is the beginning of the text that the present history starts with, as long
+// as it has at most that many tokens, cut between two words.
+func (x *expander) kept(tokens int) string {
+	text := x.history[0].User
+	if x.count.Text(text) <= tokens {
+		return text + "\n"
+	}
+	blanks := []int{0}
+	for i, b := range []byte(text) {
+		if b == ' ' {
+			blanks = append(blanks, i)
+		}
+	}
+	n := sort.Search(len(blanks), func(i int) bool { return x.count.Text(text[:blanks[i]]) > tokens })
+	return text[:blanks[max(0, n-1)]] + "\n"
+}
+
+// plant returns the lines of the facts that a step says, old ones again after a
+// rollover, and remembers them.
+func (x *expander) plant(s *Step) string {
+	var lines strings.Builder
+	var said []fact
 	if s.Over && s.Restate {
-		plant = append(plant, x.known...)
-		x.known = nil
+		said, x.known = x.known, nil
 	}
 	for range s.Plant {
-		plant = append(plant, x.facts.next())
+		said = append(said, x.facts.next())
 	}
-	for _, f := range plant {
-		head.WriteString(factLine(f))
+	for _, f := range said {
+		lines.WriteString(factLine(f))
 	}
-	x.known = append(x.known, plant...)
+	x.known = append(x.known, said...)
+	return lines.String()
+}
+
+// text writes the user text: what is kept and planted, filler to the promised
+// length, task.
+func (x *expander) text(turn int, r *Request, head, task string) error {
+	s := &x.conv.Steps[turn]
 	build := func(filler string) string {
 		if filler == "" {
-			return head.String() + task
+			return head + task
 		}
-		return head.String() + "Notes:" + filler + "\n" + task
+		return head + "Notes:" + filler + "\n" + task
 	}
 	var err error
 	switch filler := x.stream("filler", turn); {
@@ -330,51 +378,4 @@ func (x *expander) object(r *Request, list []fact) {
 		r.Format = mustJSON(map[string]any{"type": "json_schema", "json_schema": map[string]any{
 			"name": "answer", "strict": true, "schema": rule.Schema}})
 	}
-}
-
-// template is what a request's payload is, apart from the model's own words and
-// the ids of calls, in whose place stand ordinals.
-type template struct {
-	Messages []templateMessage `json:"messages"`
-	Tools    []ToolSpec        `json:"tools,omitempty"`
-	API      string            `json:"api"`
-	Stream   bool              `json:"stream"`
-	Max      int               `json:"max_tokens"`
-	Temp     float64           `json:"temperature"`
-	Seed     int64             `json:"seed"`
-	Thinking bool              `json:"thinking"`
-	Priority *int              `json:"priority,omitempty"`
-	By       string            `json:"priority_by,omitempty"`
-	Format   json.RawMessage   `json:"response_format,omitempty"`
-}
-
-type templateMessage struct {
-	Role    string `json:"role"`
-	Text    string `json:"text,omitempty"`
-	Ordinal int    `json:"ordinal,omitempty"` // of the assistant turn, from 1, or of the call that a result answers
-}
-
-// TemplateHash is the hex SHA-256 of what the last request of history sends,
-// the model's own words and call ids replaced by ordinals. history is the
-// conversation from its start or last rollover. It must match between the arms.
-func TemplateHash(history []Request) string {
-	last := history[len(history)-1]
-	t := template{Tools: last.Tools, API: last.API, Stream: last.Stream, Max: last.MaxTokens, Temp: last.Temperature, Seed: last.Seed,
-		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format}
-	for i, r := range history {
-		if r.System != "" {
-			t.Messages = append(t.Messages, templateMessage{Role: "system", Text: r.System})
-		}
-		for k, result := range r.Results {
-			t.Messages = append(t.Messages, templateMessage{"tool", result.Content, k + 1})
-		}
-		if r.User != "" {
-			t.Messages = append(t.Messages, templateMessage{Role: "user", Text: r.User})
-		}
-		if i < len(history)-1 {
-			t.Messages = append(t.Messages, templateMessage{Role: "assistant", Ordinal: i + 1})
-		}
-	}
-	sum := sha256.Sum256(mustJSON(t))
-	return hex.EncodeToString(sum[:])
 }

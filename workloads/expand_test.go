@@ -3,6 +3,7 @@ package workloads
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // wordCounter counts blank-separated words; a template costs ten more.
@@ -22,6 +23,11 @@ func expand(t *testing.T, name string, seed uint64, pair int) []Request {
 	m, err := Load(name, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if m.Generate != nil {
+		if m, err = m.For(90 * time.Second); err != nil {
+			t.Fatal(err)
+		}
 	}
 	reqs, err := Expand(m, seed, pair, wordCounter())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"interlude/engine/emulate/model"
 	"interlude/engine/vocab"
@@ -112,6 +113,14 @@ func TestBuiltinsAnsweredByTheStandIn(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if m.Generate != nil {
+					if pair > 1 {
+						return
+					}
+					if m, err = m.For(45 * time.Second); err != nil {
+						t.Fatal(err)
+					}
+				}
 				reqs, err := workloads.Expand(m, 7, pair, builtin())
 				if err != nil {
 					t.Fatal(err)
@@ -208,4 +217,92 @@ func TestPairedShortLengths(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestKeepRestoresTheBeginning: a rollover that keeps 16,384 tokens renders to a
+// prompt of exactly its length that shares about so many ids with the old one.
+func TestKeepRestoresTheBeginning(t *testing.T) {
+	m, err := workloads.Parse([]byte(`{"schema": 1, "name": "x", "about": "a", "primary": "block_s", "conversations": [{"id": "A", "steps": [
+		{"id": "A1", "class": "short", "plant": 20, "say": 3, "prompt_tokens": 20000, "max_tokens": 9},
+		{"id": "A2", "class": "short", "say": 3, "text_tokens": 300, "max_tokens": 9},
+		{"id": "A3", "class": "short", "rollover": true, "restate": true, "keep": 16384, "say": 3, "prompt_tokens": 40000, "max_tokens": 9},
+		{"id": "A4", "class": "audit", "audit": 20, "max_tokens": 900},
+		{"id": "A5", "class": "short", "rollover": true, "say": 3, "prompt_tokens": 30000, "max_tokens": 9}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reqs, err := workloads.Expand(m, 1, 1, builtin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := new(live)
+	for i := range reqs {
+		judge(t, &reqs[i], talk.send(t, &reqs[i]))
+	}
+	prompt := func(i int) []int32 {
+		p, err := chat.Render(chat.Builtin(), chat.Conversation{Messages: []chat.Message{{Role: chat.System, Content: chat.Text(reqs[i].System)},
+			{Role: chat.User, Content: chat.Text(reqs[i].User)}}}, chat.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.IDs
+	}
+	shared := func(a, b []int32) (n int) {
+		for n < min(len(a), len(b)) && a[n] == b[n] {
+			n++
+		}
+		return n
+	}
+	if n := shared(prompt(0), prompt(2)); n < 16384-16 || n > 16384+64 {
+		t.Errorf("A3 shares %d ids with A1", n)
+	}
+	if n := shared(prompt(0), prompt(4)); n > 16 {
+		t.Errorf("A5 is not cold: it shares %d ids with A1", n)
+	}
+}
+
+// TestLoadPromptsAsDrawn: the prompts of a real run of L1 are as long as the turns
+// that simulate draws, within the template's few tokens.
+func TestLoadPromptsAsDrawn(t *testing.T) {
+	m, err := workloads.Load("L1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.For(100 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	reqs, err := workloads.Expand(m, 3, 1, builtin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape, _ := workloads.NamedLoad("L1")
+	for n := range shape.Conversations {
+		turns, talk := shape.Conversation(3, n), new(live)
+		sent := 0
+		for i := range reqs {
+			if reqs[i].Conversation != fmt.Sprint("C", n+1) {
+				continue
+			}
+			sent++
+			want, got := turns.Next(), talk.send(t, &reqs[i])
+			if got.output != want.Answer || got.prompt < want.Prompt-40 || got.prompt > want.Prompt+40 {
+				t.Errorf("%s: prompt %d, answer %d tokens; drawn were %d and %d", reqs[i].ID, got.prompt, got.output, want.Prompt, want.Answer)
+			}
+		}
+		if sent < 2 {
+			t.Errorf("conversation %d has %d turns", n, sent)
+		}
+	}
+	if probes := shape.Probes(3, 100*time.Second); len(probes) == 0 || len(probes) != count(reqs, workloads.Probe) {
+		t.Errorf("%d probes drawn, %d made", len(probes), count(reqs, workloads.Probe))
+	}
+}
+
+func count(reqs []workloads.Request, class string) (n int) {
+	for _, r := range reqs {
+		if r.Class == class {
+			n++
+		}
+	}
+	return n
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // ManifestSchema is the version of the manifest format.
@@ -36,6 +37,40 @@ type Manifest struct {
 	Constrained   bool               `json:"constrained,omitempty"` // audits and receipts are asked for under their JSON schema
 	Tools         []ToolSpec         `json:"tools,omitempty"`
 	Conversations []Conversation     `json:"conversations,omitempty"`
+	Generate      *Generator         `json:"generate,omitempty"` // instead of conversations
+}
+
+// Generator makes the conversations of a named load, as many turns as fill
+// Duration on an engine of that pace. The pace is part of the manifest, so that
+// a plan stands alone.
+type Generator struct {
+	Load     string   `json:"load"` // L1, L2, flood, null, soak
+	Duration Duration `json:"duration"`
+	Pace     *Pace    `json:"pace,omitempty"` // default StandInPace
+}
+
+// Pace is how fast an engine is expected to work.
+type Pace struct {
+	Fixed  Duration `json:"fixed"`           // of one read
+	Read   float64  `json:"read_tok_s"`      // unread prompt tokens a second
+	Decode float64  `json:"decode_tok_s"`    // output tokens a second
+	Start  Duration `json:"start,omitempty"` // of a server until it is ready, and its end
+}
+
+// StandInPace is that of the profile rtx3090-iq3s, rounded.
+func StandInPace() Pace {
+	return Pace{Fixed: Duration(400 * time.Millisecond), Read: 2600, Decode: 108, Start: Duration(4 * time.Second)}
+}
+
+// For returns m with its generator set to another duration.
+func (m *Manifest) For(d time.Duration) (*Manifest, error) {
+	if m.Generate == nil {
+		return nil, fmt.Errorf("manifest %s lists its conversations: a duration has no meaning for it", m.Name)
+	}
+	out, g := *m, *m.Generate
+	g.Duration = Duration(d)
+	out.Generate = &g
+	return &out, out.Validate()
 }
 
 // Conversation is one history and the turns that grow it.
@@ -47,7 +82,7 @@ type Conversation struct {
 }
 
 // Step is one turn as the manifest describes it. Exactly one of Write, Say,
-// Quote, Calls, Receipts, Audit and Recall says what the model is asked to do.
+// Quote, Ask, Calls, Receipts, Audit and Recall says what the model is asked to do.
 type Step struct {
 	ID    string   `json:"id"`
 	Class string   `json:"class"`
@@ -56,6 +91,7 @@ type Step struct {
 	Write    int        `json:"write,omitempty"`    // lines under a LineRule
 	Say      int        `json:"say,omitempty"`      // words under a WordRule
 	Quote    string     `json:"quote,omitempty"`    // this text, exactly
+	Ask      string     `json:"ask,omitempty"`      // anything; the answer is only compared between arms
 	Calls    []CallSpec `json:"calls,omitempty"`    // these tool calls, in order
 	Receipts bool       `json:"receipts,omitempty"` // the results of the calls of the step before, and their receipts as JSON
 	Audit    int        `json:"audit,omitempty"`    // that many planted facts as one JSON object
@@ -64,6 +100,7 @@ type Step struct {
 	Plant   int  `json:"plant,omitempty"`    // new facts in the user text
 	Restate bool `json:"restate,omitempty"`  // with Rollover: all facts known so far are said again
 	Over    bool `json:"rollover,omitempty"` // history restarts from this step's user text alone
+	Keep    int  `json:"keep,omitempty"`     // with Over: so many tokens of the text that the old history began with
 
 	Prompt   int      `json:"prompt_tokens,omitempty"` // exact length of the rendered prompt; only where there is no history
 	Unread   int      `json:"text_tokens,omitempty"`   // exact length of the user text alone
@@ -74,6 +111,7 @@ type Step struct {
 	Priority *int     `json:"priority,omitempty"`
 	By       string   `json:"priority_by,omitempty"` // body (default) or header
 	Cancel   *Trigger `json:"cancel,omitempty"`
+	Stop     []string `json:"stop,omitempty"` // stop strings; they never match here, but hold text back
 }
 
 // CallSpec is one tool call the model is asked to make, and what its receipt holds.

@@ -2,8 +2,6 @@ package workloads
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,20 +26,7 @@ type PlanOptions struct {
 	Speed    float64 // divides every duration; 0 means 1
 	Budgets  map[string]float64
 	Options  map[string]string
-	Costs    Costs // what the expected duration is made from; zero means the stand-in's
-}
-
-// Costs are the rates from which the expected duration of a run is estimated.
-type Costs struct {
-	Start  time.Duration // of a server until it is ready, and its end
-	Fixed  time.Duration // of one read
-	Read   float64       // tokens a second
-	Decode float64       // tokens a second
-}
-
-// StandInCosts are those of the profile rtx3090-iq3s, rounded.
-func StandInCosts() Costs {
-	return Costs{Start: 4 * time.Second, Fixed: 300 * time.Millisecond, Read: 2400, Decode: 113}
+	Pace     *Pace // what the expected duration is made from; default the generator's, or StandInPace
 }
 
 // NewPlan expands m for one run. The error names the option or step at fault.
@@ -58,8 +43,9 @@ func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
 	if o.Speed < 0 {
 		return nil, fmt.Errorf("speed %v: must be above 0", o.Speed)
 	}
-	if o.Costs == (Costs{}) {
-		o.Costs = StandInCosts()
+	pace := m.pace()
+	if o.Pace != nil {
+		pace = *o.Pace
 	}
 	reqs, err := Expand(m, o.Seed, 1, c)
 	if err != nil {
@@ -79,7 +65,7 @@ func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
 	for _, r := range reqs {
 		p.Requests = append(p.Requests, Outline{r.ID, r.Class, r.Conversation, r.Turn, r.After, r.PromptTokens, r.MaxTokens, r.TemplateHash})
 	}
-	each := o.Costs.Start + span(reqs, o.Costs, c)
+	each := time.Duration(pace.Start) + span(reqs, pace, c)
 	p.Expected = Duration((time.Duration(float64(len(p.Slots))*float64(each)/o.Speed) + time.Second/2).Truncate(time.Second))
 	return p, nil
 }
@@ -121,22 +107,35 @@ func slots(o PlanOptions) []Slot {
 
 // span estimates how long the requests take on an engine that serves one at a
 // time: the sum of their services, or longer where a due time says so.
-func span(reqs []Request, costs Costs, c Counter) time.Duration {
+func span(reqs []Request, pace Pace, c Counter) time.Duration {
 	total, late := time.Duration(0), time.Duration(0)
-	for _, r := range reqs {
-		n := r.PromptTokens
-		if n == 0 {
-			n = c.Text(r.System) + c.Text(r.User)
-			for _, t := range r.Results {
-				n += c.Text(t.Content)
-			}
-		}
-		total += costs.Fixed + seconds(float64(n)/costs.Read) + seconds(float64(outputTokens(&r, c))/costs.Decode)
-		if r.After.Request == "" {
+	for i := range reqs {
+		total += pace.service(&reqs[i], c)
+		if r := &reqs[i]; r.After.Request == "" {
 			late = max(late, time.Duration(r.After.Delay))
 		}
 	}
 	return max(total, late)
+}
+
+// pace is the manifest's own, else the stand-in's.
+func (m *Manifest) pace() Pace {
+	if m.Generate != nil && m.Generate.Pace != nil {
+		return *m.Generate.Pace
+	}
+	return StandInPace()
+}
+
+// service estimates the time in which an engine serves one request.
+func (p Pace) service(r *Request, c Counter) time.Duration {
+	unread := r.PromptTokens
+	if unread == 0 {
+		unread = 14 + c.Text(r.System) + c.Text(r.User) // 14: the template around one turn
+		for _, t := range r.Results {
+			unread += c.Text(t.Content)
+		}
+	}
+	return time.Duration(p.Fixed) + seconds(float64(unread)/p.Read+float64(outputTokens(r, c))/p.Decode)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -188,10 +187,7 @@ func (p *Plan) Encode() []byte {
 }
 
 // Hash is the hex SHA-256 of Encode.
-func (p *Plan) Hash() string {
-	sum := sha256.Sum256(p.Encode())
-	return hex.EncodeToString(sum[:])
-}
+func (p *Plan) Hash() string { return hash(p.Encode()) }
 
 // ReadPlan decodes plan.json strictly and checks the manifest in it. Encoding the
 // result again must give the same bytes; a plan edited by hand is refused.

@@ -73,6 +73,7 @@ type Request struct {
 	Priority    *int            `json:"priority,omitempty"`
 	PriorityBy  string          `json:"priority_by,omitempty"` // body (default), header
 	Format      json.RawMessage `json:"response_format,omitempty"`
+	Stop        []string        `json:"stop,omitempty"`
 	Cancel      *Trigger        `json:"cancel,omitempty"`   // the client leaves then; Request may name itself
 	Rollover    bool            `json:"rollover,omitempty"` // history restarts here from the User text alone
 

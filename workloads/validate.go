@@ -3,8 +3,10 @@ package workloads
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Validate reports every mistake that the schema cannot see, each with its path,
@@ -48,7 +50,11 @@ func (v *validator) manifest() {
 			v.add("guards."+name, fmt.Sprint(margin), "must be a ratio in (0, 1)")
 		}
 	}
+	v.generator()
 	probes := 0
+	if m.Generate != nil && m.Generate.Load != "null" {
+		probes = 1
+	}
 	for _, c := range m.Conversations {
 		for _, s := range c.Steps {
 			if s.Class == Probe {
@@ -66,6 +72,26 @@ func (v *validator) manifest() {
 		if slices.ContainsFunc(m.Tools[:i], func(o ToolSpec) bool { return o.Name == t.Name }) {
 			v.add(fmt.Sprintf("tools.%d.name", i), t.Name, "is given twice; give each tool a name of its own")
 		}
+	}
+}
+
+// generator checks that the requests come from one place.
+func (v *validator) generator() {
+	g := v.m.Generate
+	if (g == nil) == (len(v.m.Conversations) == 0) {
+		v.add("conversations", "", "give either conversations or generate")
+	}
+	if g == nil {
+		return
+	}
+	if _, ok := NamedLoad(g.Load); !ok && g.Load != soakLoad {
+		v.add("generate.load", g.Load, "must be one of %v or %s", Loads(), soakLoad)
+	}
+	if g.Duration < Duration(time.Second) || g.Duration > Duration(100*time.Hour) {
+		v.add("generate.duration", time.Duration(g.Duration).String(), "must lie between 1s and 100h")
+	}
+	if p := g.Pace; p != nil && (p.Fixed < 0 || p.Start < 0 || !(p.Read > 0) || !(p.Decode > 0)) {
+		v.add("generate.pace", fmt.Sprintf("%+v", *p), "must have rates above 0 and no negative time")
 	}
 }
 
@@ -133,11 +159,17 @@ func (v *validator) conversation(i int) {
 func (v *validator) step(at string, c Conversation, j int) {
 	s := c.Steps[j]
 	if n := s.tasks(); n != 1 {
-		v.add(at, s.ID, "has %d tasks; give exactly one of write, say, quote, calls, receipts, audit, recall", n)
+		v.add(at, s.ID, "has %d tasks; give exactly one of write, say, quote, ask, calls, receipts, audit, recall", n)
 	}
 	first := j == 0 || s.Over
 	if s.Prompt > 0 && !first {
 		v.add(at+".prompt_tokens", fmt.Sprint(s.Prompt), "can be exact only where there is no history (first step, rollover); use text_tokens for the new text")
+	}
+	if s.Class == Audit && (s.Plant > 0 || s.Restate) {
+		v.add(at, s.ID, "is of class audit and must not say any facts itself; plant them in an earlier step")
+	}
+	if s.Keep > 0 && (!s.Over || s.Prompt <= s.Keep) {
+		v.add(at+".keep", fmt.Sprint(s.Keep), "needs \"rollover\": true and a prompt_tokens that is longer")
 	}
 	if s.Prompt > 0 && s.Unread > 0 {
 		v.add(at+".text_tokens", fmt.Sprint(s.Unread), "and prompt_tokens exclude each other; keep one")
@@ -177,9 +209,10 @@ func (v *validator) triggers() {
 	if len(v.List) > 0 {
 		return // cycles can be told only once all names are right
 	}
-	for id := range v.steps {
+	waits := v.waits()
+	for _, id := range slices.Sorted(maps.Keys(waits)) {
 		seen := map[string]bool{}
-		for at := id; at != ""; at = v.waitsFor(at) {
+		for at := id; at != ""; at = waits[at] {
 			if seen[at] {
 				v.add("conversations", id, "waits, step by step, for itself; break the circle of after.request")
 				return
@@ -189,22 +222,19 @@ func (v *validator) triggers() {
 	}
 }
 
-// waitsFor names the step whose moment starts step id, "" for the start.
-func (v *validator) waitsFor(id string) string {
+// waits names, for each step, the step whose moment starts it, "" for the start.
+func (v *validator) waits() map[string]string {
+	waits := map[string]string{}
 	for _, c := range v.m.Conversations {
 		for j, s := range c.Steps {
-			if s.ID != id {
-				continue
-			}
 			if s.After != nil {
-				return s.After.Request
-			}
-			if j > 0 {
-				return c.Steps[j-1].ID
+				waits[s.ID] = s.After.Request
+			} else if j > 0 {
+				waits[s.ID] = c.Steps[j-1].ID
 			}
 		}
 	}
-	return ""
+	return waits
 }
 
 func (v *validator) trigger(at string, t *Trigger, own string, cancel bool) {
@@ -236,7 +266,7 @@ func (v *validator) trigger(at string, t *Trigger, own string, cancel bool) {
 
 func (s *Step) tasks() int {
 	n := 0
-	for _, set := range []bool{s.Write > 0, s.Say > 0, s.Quote != "", len(s.Calls) > 0, s.Receipts, s.Audit > 0, s.Recall != nil} {
+	for _, set := range []bool{s.Write > 0, s.Say > 0, s.Quote != "", s.Ask != "", len(s.Calls) > 0, s.Receipts, s.Audit > 0, s.Recall != nil} {
 		if set {
 			n++
 		}

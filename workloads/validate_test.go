@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 const goodManifest = `{"schema": 1, "name": "x", "about": "a", "primary": "ttft_short",
@@ -103,6 +104,9 @@ func FuzzParse(f *testing.F) {
 		m, err := Parse(data)
 		if err != nil {
 			return
+		}
+		if m.Generate != nil {
+			m.Generate.Duration = Duration(time.Second)
 		}
 		small := 0
 		for _, c := range m.Conversations {

@@ -1,0 +1,156 @@
+package workloads
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// The soak: three long conversations with tool round trips (the third over
+// Responses), facts planted over many turns, audits, rollovers, cancellations in
+// every state, and interactive probes. Every answer is one JSON object or one or
+// more tool calls.
+const (
+	soakTalks   = 3
+	soakProbe   = 8 * time.Second       // mean distance of probes
+	soakCancel  = 220 * time.Second     // distance of planned cancellations
+	soakCycles  = 6                     // cycles between two rollovers of one conversation
+	soakSmall   = 30_000                // tokens of a small rollover
+	soakCold    = 110_000               // of a cold one
+	soakBig     = 132_000               // of one that keeps the beginning
+	soakKeep    = 16_384                // tokens of it
+	soakLongest = 60                    // fields of a long audit
+	soakTool    = "reserve"             // its array argument is long
+	soakStop    = ", \"zz_never_a_name" // its beginning stands between any two fields
+)
+
+// soak makes the conversations, and what happens beside them.
+func soak(m *Manifest, seed uint64, pair int, c Counter) ([]*talk, []Conversation) {
+	var talks []*talk
+	for i := range soakTalks {
+		conv := Conversation{ID: fmt.Sprintf("S%d", i+1), Tools: []string{"stock_level", soakTool}}
+		if i == soakTalks-1 {
+			conv.API = "responses"
+		}
+		t := &talk{expander: newExpander(m, conv, seed, pair, c)}
+		s := &soakTalk{talk: t, place: i}
+		t.step = s.step
+		talks = append(talks, t)
+	}
+	duration := time.Duration(m.Generate.Duration)
+	beside := soakProbes(stream(seed, pair, "soak probes"), duration)
+	return talks, append(beside, soakCancels(stream(seed, pair, "soak cancels"), duration)...)
+}
+
+// soakTalk says what comes next in one conversation.
+type soakTalk struct {
+	*talk
+	place int // among the conversations, from 0
+	cycle int
+	queue []Step // rest of the present cycle
+}
+
+// step returns the next step. A cycle is a tool round trip with a long array, one
+// with two parallel calls, a long audit, a 20-field audit and a recall; some
+// cycles begin with a rollover.
+func (s *soakTalk) step() Step {
+	if len(s.queue) == 0 {
+		s.queue = s.plan()
+		s.cycle++
+	}
+	next := s.queue[0]
+	s.queue = s.queue[1:]
+	next.ID = fmt.Sprintf("%s-%d", s.conv.ID, s.turn+1)
+	if next.Audit > 0 {
+		next.Audit = min(next.Audit, len(s.known))
+	}
+	return next
+}
+
+func (s *soakTalk) plan() []Step {
+	r := s.stream("cycle", s.cycle)
+	unread := func() int { return 300 + r.IntN(1500) }
+	from, n := 1+r.IntN(5000), 120+r.IntN(280)
+	places := json.RawMessage(fmt.Sprintf(`{"places":"@range %d %d","urgent":true}`, from, from+n-1))
+	steps := []Step{
+		{Class: Tool, Plant: 8, Calls: []CallSpec{{Tool: soakTool, Args: places, Plant: 4}}, Unread: unread() + 300, Max: 6000},
+		{Class: Tool, Receipts: true, Max: 300},
+		{Class: Tool, Plant: 4, Calls: []CallSpec{{Tool: "stock_level", Plant: 3}, {Tool: soakTool, Plant: 3}}, Unread: unread() + 200, Max: 600, Thinking: s.cycle%2 == 1},
+		{Class: Tool, Receipts: true, Max: 300},
+		{Class: Long, Audit: soakLongest, Max: 4000},
+		{Class: Audit, Audit: 20, Max: 1200, Thinking: s.cycle%2 == 0},
+		{Class: Short, Recall: &Recall{Tool: soakTool, Items: 2}, Max: 200},
+	}
+	if s.cycle%2 == 1 {
+		steps[4].Stop = []string{soakStop}
+	}
+	switch {
+	case s.cycle == 0:
+		steps[0].Unread, steps[0].Prompt = 0, 20_000+r.IntN(15_000)
+	case (s.cycle+2*s.place)%soakCycles == soakCycles-1:
+		steps = append([]Step{s.rollover(), {Class: Tool, Receipts: true, Max: 300}}, steps...)
+	}
+	return steps
+}
+
+// rollover restarts the history from a summary: small, cold, or with the
+// beginning kept, in turn.
+func (s *soakTalk) rollover() Step {
+	step := Step{Class: Tool, Calls: []CallSpec{{Tool: "stock_level", Plant: 2}}, Over: true, Restate: true, Max: 300}
+	switch (s.cycle/soakCycles + s.place) % 3 {
+	case 0:
+		step.Prompt = soakSmall
+	case 1:
+		step.Prompt = soakCold
+	case 2:
+		step.Prompt, step.Keep = soakBig, soakKeep
+	}
+	return step
+}
+
+// soakProbes are short requests at times of their own: three facts and a question
+// for them, streamed and not, with and without an explicit priority.
+func soakProbes(r *rand.Rand, duration time.Duration) []Conversation {
+	var list []Conversation
+	for at := time.Duration(0); ; {
+		at += time.Duration(r.ExpFloat64() * float64(soakProbe))
+		if at >= duration {
+			return list
+		}
+		n := len(list)
+		s := Step{ID: fmt.Sprintf("P%d", n+1), Class: Probe, After: &Trigger{Delay: Duration(at)}, Plant: 3, Audit: 3, Prompt: 150 + r.IntN(450), Max: 128, Whole: n%4 == 3}
+		if urgent := 1; n%3 > 0 {
+			s.Priority = &urgent
+			if n%3 == 2 {
+				s.By = "header"
+			}
+		}
+		list = append(list, Conversation{ID: s.ID, Steps: []Step{s}})
+	}
+}
+
+// soakCancels are requests that their client leaves: while queued, reading,
+// decoding and parked, in turn. One that has to be parked is met by a short
+// request of its own.
+func soakCancels(r *rand.Rand, duration time.Duration) []Conversation {
+	states := []string{AtQueued, AtReading, AtDecoding, AtParked}
+	n := max(len(states), int(duration/soakCancel))
+	var list []Conversation
+	for i := range n {
+		id, state := fmt.Sprintf("X%d", i+1), states[i%len(states)]
+		at := time.Duration((float64(i) + 0.2 + 0.6*r.Float64()) / float64(n) * float64(duration))
+		// More than 256 tokens, so that it is never small and has to queue.
+		s := Step{ID: id, Class: Long, After: &Trigger{Delay: Duration(at)}, Plant: 150, Audit: 150, Prompt: 5_000 + r.IntN(4_000), Max: 5000,
+			Cancel: &Trigger{Request: id, Event: state}}
+		if state == AtDecoding {
+			s.Cancel = &Trigger{Request: id, Event: AtToken, N: 20}
+		}
+		list = append(list, Conversation{ID: id, Steps: []Step{s}})
+		if state == AtParked {
+			nudge := Step{ID: id + "-nudge", Class: Short, After: &Trigger{Request: id, Event: AtToken, N: 10}, Plant: 3, Audit: 3, Prompt: 200, Max: 128}
+			list = append(list, Conversation{ID: nudge.ID, Steps: []Step{nudge}})
+		}
+	}
+	return list
+}

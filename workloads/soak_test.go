@@ -1,0 +1,114 @@
+package workloads_test
+
+import (
+	"testing"
+	"time"
+
+	"interlude/workloads"
+)
+
+// TestSoakHour: an hour is at least as large as the reference's: 400 results, 90
+// tool round trips, 25 audits of 20 fields, 14 cancellations in four states, four
+// rollovers that read 100K tokens, of which two cold and one of 132K that keeps 16K.
+func TestSoakHour(t *testing.T) {
+	m, err := workloads.Load("soak", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := builtin()
+	reqs, err := workloads.Expand(m, 1, 1, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reqs = workloads.Measured(reqs)
+	got, states, last := map[string]int{}, map[string]int{}, time.Duration(0)
+	for i := range reqs {
+		r := &reqs[i]
+		got["requests"]++
+		switch {
+		case len(r.Results) > 0:
+			got["round trips"]++
+		case r.Class == workloads.Audit && len(r.Expect.JSON.Fields) == 20:
+			got["audits"]++
+		case r.Rollover && r.PromptTokens >= 100_000:
+			got["big rollovers"]++
+			if r.System != "" && r.PromptTokens == 110_000 {
+				got["cold"]++
+			} else if r.PromptTokens == 132_000 {
+				got["kept"]++
+			}
+		case r.Class == workloads.Probe:
+			got["probes"]++
+			if !r.Stream {
+				got["whole"]++
+			}
+			if r.Priority != nil {
+				got["priority by "+r.PriorityBy]++
+			}
+			last = max(last, time.Duration(r.After.Delay))
+		}
+		if r.API == "responses" {
+			got["responses"]++
+		}
+		if r.Thinking {
+			got["thinking"]++
+		}
+		if r.Stop != nil {
+			got["stop strings"]++
+		}
+		if r.Cancel != nil {
+			got["cancellations"]++
+			states[r.Cancel.Event]++
+		}
+		if r.Expect.JSON == nil && len(r.Expect.Calls) == 0 {
+			t.Errorf("%s promises no JSON", r.ID)
+		}
+	}
+	for what, least := range map[string]int{"requests": 400, "round trips": 90, "audits": 25, "cancellations": 14, "big rollovers": 4, "cold": 2, "kept": 1,
+		"probes": 380, "whole": 50, "priority by ": 50, "priority by header": 50, "responses": 100, "thinking": 20, "stop strings": 10} {
+		if got[what] < least {
+			t.Errorf("%d %s, want at least %d", got[what], what, least)
+		}
+	}
+	for _, state := range []string{workloads.AtQueued, workloads.AtReading, workloads.AtToken, workloads.AtParked} {
+		if states[state] < 3 {
+			t.Errorf("%d cancellations at %s", states[state], state)
+		}
+	}
+	if last > time.Hour || last < 58*time.Minute {
+		t.Errorf("the last probe is due after %v", last)
+	}
+	if n := workloads.ContextNeeded(reqs, c); n > 262_144 {
+		t.Errorf("needs a context of %d", n)
+	}
+	p, err := workloads.NewPlan(m, workloads.PlanOptions{Kind: "soak"}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Duration(p.Expected); d < 55*time.Minute || d > 65*time.Minute {
+		t.Errorf("the hour is expected to take %v", d)
+	}
+}
+
+// TestForKeepsTheManifest: another duration makes another plan and leaves the
+// manifest alone.
+func TestForKeepsTheManifest(t *testing.T) {
+	m, err := workloads.Load("L1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.For(time.Millisecond); err == nil {
+		t.Error("a millisecond is a duration")
+	}
+	short, err := m.For(2 * time.Minute)
+	if err != nil || time.Duration(m.Generate.Duration) != 16*time.Minute || time.Duration(short.Generate.Duration) != 2*time.Minute {
+		t.Errorf("%v, %v", m.Generate.Duration, err)
+	}
+	listed, err := workloads.Load("smoke", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listed.For(time.Minute); err == nil {
+		t.Error("a listed manifest takes a duration")
+	}
+}
