@@ -21,7 +21,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "emulate: %v\n\n%s", err, usage)
+		complain(stderr, err)
 		return 2
 	}
 	if o.encode {
@@ -34,7 +34,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	m := &machine{options: o, engine: model.New(o.model), stdout: stdout, out: bufio.NewWriterSize(stdout, 1<<14), stderr: stderr}
 	if o.faults != "" {
 		if m.faults, err = openFaults(o.faults); err != nil {
-			fmt.Fprintf(stderr, "emulate: %v\n\n%s", err, usage)
+			complain(stderr, err)
 			return 2
 		}
 	}
@@ -50,6 +50,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	return 0
 }
+
+// complain prints the usage and then what is wrong: who shows the last lines of a
+// log must show the complaint.
+func complain(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s\nemulate: %v\n", usage, err) }
 
 // exit is the error that ends the program with a code.
 type exit int
@@ -238,16 +242,29 @@ func (m *machine) answer() *engine.Mask {
 	return &m.command.Mask
 }
 
+// asMeasured turns the model's own times in a reply into those that passed here:
+// speed divides every engine time, also where the engine tells it.
+func (m *machine) asMeasured(r *engine.Reply) {
+	switch r.Kind {
+	case engine.ReplyPP:
+		r.Ms, r.Rate = r.Ms/m.speed, r.Rate*m.speed
+	case engine.ReplyDone:
+		r.Done.PromptMs, r.Done.DecodeMs = r.Done.PromptMs/m.speed, r.Done.DecodeMs/m.speed
+	}
+}
+
 // print writes the log lines of one step, then its replies: who reads DONE finds
 // the log complete.
 func (m *machine) print() error {
 	for _, l := range m.engine.Log() {
+		l.Ms, l.Rate, l.DecodeMs, l.DecodeRate = l.Ms/m.speed, l.Rate*m.speed, l.DecodeMs/m.speed, l.DecodeRate*m.speed
 		if _, err := m.stderr.Write(l.Append(nil)); err != nil {
 			return fmt.Errorf("write the log: %w", err)
 		}
 	}
 	for i := range m.replies {
 		r := &m.replies[i]
+		m.asMeasured(r)
 		m.line = r.Append(m.line[:0])
 		if f, ok := m.fault(r); ok {
 			if err := m.strike(f, m.line); err != nil {
