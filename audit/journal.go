@@ -153,8 +153,10 @@ func recountByName(log engineLog, t tale, chunk int) (reuse, error) {
 			return reuse{}, fmt.Errorf("GEN %d: the engine's log says %d reused and %d generated, the journal %d and %d", i+1, run.Reused, run.Generated, g.reused, g.generated)
 		}
 		if k := before[g.id]; k > 0 && gens[k-1].process == g.process {
-			out.Continuations++
 			p := gens[k-1]
+			if p.upto == 0 {
+				out.Continuations++ // the next slice of a read continues no stop
+			}
 			switch {
 			case p.upto > 0:
 				out.Lost += max(0, p.upto-run.Reused)

@@ -22,7 +22,6 @@ func (s *source) whatWasRun(p *page) {
 		{"workload", s.plan.Name + ", seed " + fmt.Sprint(s.plan.Seed) + ", tokens counted by " + s.plan.Counter},
 		{"plan", mark(code(r.PlanHash))},
 		{"target, engine, policy", s.plan.Target + ", " + s.plan.Engine + ", " + s.plan.Policy},
-		{"engine says", s.engineInfo()},
 		{"host", fmt.Sprintf("%s/%s, %s, %d cores, %.0f GiB%s", r.Host.OS, r.Host.Arch, orDash(r.Host.CPU), r.Host.Cores, float64(r.Host.Memory)/(1<<30), gpu(r.Host))},
 	}
 	if r.Emulated != "" {
@@ -34,13 +33,11 @@ func (s *source) whatWasRun(p *page) {
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		rows = append(rows, []string{"version: " + name, r.Versions[name]})
 	}
-	for i := range rows {
-		// A cell may start with a marked span and go on in plain text.
-		if rest, ok := strings.CutPrefix(rows[i][1], marker); ok {
-			rows[i][1] = mark(rest)
-		}
-	}
 	p.table(true, []string{"", ""}, rows)
+	if info := s.engineInfo(); info != dash {
+		p.para("The engine announced:")
+		p.fence("text", info)
+	}
 	if s.plan.Manifest.About != "" {
 		p.para("The workload: %s", escape(s.plan.Manifest.About))
 	}
@@ -152,18 +149,41 @@ func (s *source) notes(p *page) {
 	if len(list) == 0 {
 		p.para("No check failed, and nothing was disclosed.")
 	}
-	for _, f := range list {
-		p.item("**%s** (%s): %s", escape(f.Check), escape(f.Weight), escape(f.Text))
-		if f.Evidence != "" {
-			p.end()
-			p.fence("text", f.Evidence)
+	for i, f := range list {
+		same := 1
+		for _, g := range list[i+1:] {
+			if g.Check == f.Check && g.Text == f.Text {
+				same++
+			}
 		}
-		if f.Command != "" {
-			p.para("  See it: %s", code(f.Command))
+		if slices.ContainsFunc(list[:i], func(g results.Finding) bool { return g.Check == f.Check && g.Text == f.Text }) {
+			continue // said once, with its count
 		}
+		s.note(p, f, same)
 	}
 	p.end()
 	s.attempts(p)
+}
+
+// note is one failed check: what it found, the raw evidence, the command that
+// shows it.
+func (s *source) note(p *page, f results.Finding, times int) {
+	text := escape(f.Text)
+	if times > 1 {
+		text += fmt.Sprintf(" (%d times)", times)
+	}
+	long := len(f.Evidence) > 80 || strings.Contains(f.Evidence, "\n")
+	if f.Evidence != "" && !long && times == 1 {
+		text += " — " + code(f.Evidence)
+	}
+	if len(f.Records) > 0 {
+		text += "; see " + code(f.Command)
+	}
+	p.item("**%s** (%s): %s", escape(f.Check), escape(f.Weight), text)
+	if long {
+		p.end()
+		p.fence("text", f.Evidence)
+	}
 }
 
 // attempts prints every start at this manifest and target, aborted and invalid

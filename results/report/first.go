@@ -115,7 +115,7 @@ func (s *source) effects(p *page) {
 	off, on := s.arm(results.Off), s.arm(results.On)
 	var rows [][]string
 	add := func(name, a, b string, key string, ref func(published) string) {
-		d, known := s.summary.Deltas[key]
+		d, known := s.delta(key)
 		row := []string{name, a, b, dash, dash, dash}
 		if known {
 			row[3], row[4] = interval(d), fmt.Sprint(d.N)
@@ -149,6 +149,23 @@ func (s *source) effects(p *page) {
 		p.para("The reference lost 1.07 s a preemption, more than the emulated profile explains (its parameter `resume_rewarm` is 0 unless the argv below says otherwise). Do not read our throughput cost as an improvement on its −3.75 %%.")
 	}
 	p.para("%s", s.noise())
+}
+
+// delta is a delta of the summary. That of an INVALID run withholds them; its
+// appendix takes them from the analysis.
+func (s *source) delta(key string) (results.Delta, bool) {
+	d, ok := s.summary.Deltas[key]
+	m := s.analysis.Metrics[key]
+	if ok || !s.invalid() || m == nil || m.Effect == nil {
+		return d, ok
+	}
+	sign := -1.0
+	if m.Rate {
+		sign = 1
+	}
+	ratio, low, high := math.Exp(sign*m.Effect.Theta), math.Exp(sign*m.Effect.Low), math.Exp(sign*m.Effect.High)
+	low, high = min(low, high), max(low, high)
+	return results.Delta{Ratio: &ratio, Low: &low, High: &high, PSignFlip: m.SignFlip, N: len(m.Pairs)}, true
 }
 
 // distText is a median with its n.

@@ -19,6 +19,9 @@ func (p *page) para(format string, args ...any) {
 }
 
 func (p *page) heading(level int, title string) {
+	if s := p.String(); s != "" && !strings.HasSuffix(s, "\n\n") {
+		p.WriteString("\n")
+	}
 	p.WriteString(strings.Repeat("#", level) + " " + title + "\n\n")
 }
 
@@ -29,7 +32,12 @@ func (p *page) item(format string, args ...any) {
 	p.WriteString("\n")
 }
 
-func (p *page) end() { p.WriteString("\n") }
+// end closes a list.
+func (p *page) end() {
+	if !strings.HasSuffix(p.String(), "\n\n") {
+		p.WriteString("\n")
+	}
+}
 
 // fence writes raw text in a code fence that is longer than any inside it, so
 // that nothing an answer holds can end it.
