@@ -48,18 +48,21 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 		r.setSlot(info)
 		return err
 	}
+	return r.drive(ctx, s, srv, info, reqs)
+}
+
+// drive measures a slot on its ready server, then stops that server and verifies
+// that nothing of it is left.
+func (r *run) drive(ctx context.Context, s workloads.Slot, srv *server, info results.SlotInfo, reqs []workloads.Request) error {
 	r.info.Emulated = srv.info["emulated"]
 	r.setSlot(info)
 	r.eventAt(s.Slot, srv.client.Now(), "server_ready", fmt.Sprintf("after %.3f s", srv.readyIn.Seconds()))
-
 	tally := &tally{}
-	err = r.measure(ctx, s, srv, reqs, tally)
+	err := r.measure(ctx, s, srv, reqs, tally)
 	if err == nil {
-		if info.Witness, err = srv.settled(ctx); err == nil {
-			info.Complete = true
-		}
+		info.Witness, err = srv.settled(ctx)
 	}
-	if err != nil {
+	if info.Complete = err == nil; err != nil {
 		info.Why = err.Error()
 	}
 	if wrong := srv.stop(context.WithoutCancel(ctx)); wrong != nil {
@@ -68,7 +71,7 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 	}
 	r.event(s.Slot, "server_exit", "stopped by the harness; nothing of it is left")
 	r.setSlot(info)
-	r.progress.slotEnds(&info, time.Since(began), tally.requests, tally.completed, tally.probes())
+	r.progress.slotEnds(&info, time.Since(srv.base), tally.requests, tally.completed, tally.probes())
 	return errors.Join(err, r.failure())
 }
 
@@ -85,6 +88,11 @@ func (s *server) describe(info *results.SlotInfo) {
 func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs []workloads.Request, tally *tally) error {
 	if need := workloads.ContextNeeded(reqs, r.o.Counter); srv.context > 0 && need > srv.context {
 		return fmt.Errorf("manifest %s needs a context of %d tokens, the engine has %d; choose a larger --max-context or a smaller manifest", r.plan.Name, need, srv.context)
+	}
+	if most := r.limit(); most > 0 {
+		limited, done := context.WithTimeoutCause(ctx, most, fmt.Errorf("its requests were not over after %v", most))
+		defer done()
+		ctx = limited
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	var around sync.WaitGroup
