@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it i
 			if err != nil {
 				return err
 			}
+			judged.Findings = append(judged.Findings, audit.Stored(os.DirFS(args[0]), s)...)
 			out := cmd.OutOrStdout()
 			if asJSON {
 				b, err := indentJSON(judged.Findings)
@@ -44,17 +46,37 @@ Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it i
 			} else {
 				printFindings(out, judged, all)
 			}
-			switch code := stats.ExitCode(s.Verdict); code {
-			case 12, 13:
-				return exit{code: code}
-			}
-			return nil
+			return believable(s, judged)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print findings.json")
 	cmd.Flags().BoolVar(&all, "all", false, "print passed checks too")
 	return cmd
 }
+
+// believable turns what makes a run INVALID or BROKEN into the exit code, whatever
+// its speed verdict. What a directory says of itself counts too.
+func believable(s results.Summary, judged *audit.Report) error {
+	code := stats.ExitCode(s.Verdict)
+	if code != invalidCode && code != brokenCode {
+		switch judged.Worst() {
+		case results.Broken:
+			code = brokenCode
+		case results.Invalid:
+			code = invalidCode
+		}
+	}
+	if code == invalidCode || code == brokenCode {
+		return exit{code: code}
+	}
+	return nil
+}
+
+// Exit codes of the two verdicts with which a run cannot be used (stats.ExitCode).
+const (
+	invalidCode = 12
+	brokenCode  = 13
+)
 
 func printFindings(out io.Writer, r *audit.Report, all bool) {
 	counts := map[string]int{}
