@@ -35,8 +35,8 @@ type pipeEngine struct {
 	info    engine.Info
 	context int
 	exited  chan struct{}
-	stdin   *io.PipeReader
-	stdout  *io.PipeWriter
+	stdin   io.Closer // the engine's ends
+	stdout  io.Closer
 }
 
 // recorder keeps what was written to an engine.

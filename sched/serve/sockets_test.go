@@ -25,11 +25,21 @@ import (
 // started again as the stand-in. They wait for observed states and only bound
 // times generously.
 
-const asEngine = "INTERLUDE_TEST_AS_ENGINE"
+const (
+	asEngine   = "INTERLUDE_TEST_AS_ENGINE"
+	asFirehose = "INTERLUDE_TEST_AS_FIREHOSE" // value: pause between windows
+	asClient   = "INTERLUDE_TEST_AS_CLIENT"   // value: address, blank, body
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asEngine) == "1" {
 		os.Exit(emulate.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if pause, err := time.ParseDuration(os.Getenv(asFirehose)); err == nil {
+		os.Exit(firehose(pause))
+	}
+	if addr, body, ok := strings.Cut(os.Getenv(asClient), " "); ok {
+		os.Exit(drink(addr, body))
 	}
 	os.Exit(m.Run())
 }
@@ -44,6 +54,12 @@ type real struct {
 
 func startReal(t testing.TB, config, flags string, adjust func(*Server)) *real {
 	t.Helper()
+	return startWith(t, config, flags, nil, adjust)
+}
+
+// startWith starts its engine by start, if that is not nil.
+func startWith(t testing.TB, config, flags string, start loop.Starter, adjust func(*Server)) *real {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +72,7 @@ func startReal(t testing.TB, config, flags string, adjust func(*Server)) *real {
 		config = "," + config
 	}
 	cfg, err := ParseConfig(fmt.Appendf(nil, `{"exe":%q,"args":["--conversation-cache-mib","8192","--load","10ms",%s],"env":{%q:"1"}%s}`,
-		self, strings.Join(append(args, `"--spec","4"`), ","), asEngine, config), t.TempDir())
+		self, strings.Join(append(args, `"--spec","4"`), ","), asEngine, config), t.TempDir()) // a later "env" wins
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +81,11 @@ func startReal(t testing.TB, config, flags string, adjust func(*Server)) *real {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	l := loop.New(cfg.loop(log))
+	c := cfg.loop(log)
+	if start != nil {
+		c.Start = start
+	}
+	l := loop.New(c)
 	r := &real{t: t, s: newServer(cfg, l, log, "n"), addr: listener.Addr().String()}
 	if adjust != nil {
 		adjust(r.s)

@@ -1,0 +1,179 @@
+//go:build unix
+
+package serve
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"interlude/engine"
+	"interlude/engine/process"
+	"interlude/sched/loop"
+)
+
+// The cost of one token in CPU time of the server's process, from the engine's
+// line to the client's socket: process, loop and serve together. Engine and
+// client are processes of their own, so that nothing of them is counted.
+//
+//	go test -run xxx -bench CPUPerToken/saturated -benchtime 200000x ./sched/serve   # ≤ 15 µs
+//	go test -run xxx -bench CPUPerToken/paced -benchtime 500x ./sched/serve          # ≤ 250 µs
+
+// firehose is an engine that prints max_new tokens, two a window, pausing between
+// windows; 0 is as fast as the pipe takes them, in blocks.
+func firehose(pause time.Duration) int {
+	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, 1<<14)
+	fmt.Fprint(out, "INFO conversation_cache_mib=8192\nREADY 100000000 stop\n")
+	out.Flush()
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		var c engine.Command
+		if engine.ParseCommand(line, &c) != nil || c.Kind != engine.CmdGen {
+			continue
+		}
+		n := len(c.Gen.IDs)
+		fmt.Fprintf(out, "RESUME 0\nPP %d %d 1 1\nREUSED 0\n", n-1, n)
+		next := time.Now()
+		for i := range c.Gen.MaxNew {
+			fmt.Fprintf(out, "T %d\n", 300+i%900)
+			if i%2 == 1 && pause > 0 {
+				out.Flush()
+				next = next.Add(pause)
+				time.Sleep(time.Until(next))
+			}
+		}
+		fmt.Fprintf(out, "DONE %d %d 1 1 length 0 0 0 0 0 0 0 0 %d 0\n", c.Gen.MaxNew, n, n)
+		out.Flush()
+	}
+}
+
+// drink is a client that sends what it is given and reads to the end.
+func drink(addr, body string) int {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	b, err := io.ReadAll(c)
+	if err != nil || !strings.Contains(string(b[max(0, len(b)-64):]), "[DONE]") {
+		fmt.Fprintf(os.Stderr, "the stream ended with %q, %v\n", b[max(0, len(b)-200):], err)
+		return 1
+	}
+	return 0
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func BenchmarkCPUPerToken(b *testing.B) {
+	self, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, pause := range map[string]string{"saturated": "1ns", "bulk": "0s", "paced": "20ms"} { // 100 tokens a second
+		for _, solo := range []string{"false", "true"} {
+			b.Run(name+"/solo="+solo, func(b *testing.B) {
+				r := startReal(b, `"solo_priority":`+solo+`,"env":{"`+asFirehose+`":"`+pause+`"}`, "", nil)
+				body := string(encoded(object{"messages": user("go"), "stream": true, "max_tokens": b.N}))
+				cmd := exec.Command(self)
+				cmd.Env = append(os.Environ(), asClient+"="+r.addr+" "+body)
+				cmd.Stderr = os.Stderr
+				b.ResetTimer()
+				before := cpuTime(b)
+				if err := cmd.Run(); err != nil {
+					b.Fatal(err)
+				}
+				used := cpuTime(b) - before
+				b.StopTimer()
+				b.ReportMetric(float64(used.Nanoseconds())/1000/float64(b.N), "cpu-µs/token")
+			})
+		}
+	}
+}
+
+// BenchmarkLatency is the time from the engine's line to the client's event at
+// 100 tokens a second.
+//
+//	go test -run xxx -bench Latency -benchtime 1000x ./sched/serve   # p99 ≤ 1 ms
+func BenchmarkLatency(b *testing.B) {
+	sent := make(chan time.Time, b.N+2)
+	r := startWith(b, "", "", func(ctx context.Context) (loop.Engine, error) {
+		in, stdin, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		stdout, out, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		e := &pipeEngine{Conn: process.NewConn(stdin, stdout), exited: make(chan struct{}), stdin: in, stdout: out}
+		go func() {
+			defer close(e.exited)
+			defer out.Close()
+			paceOne(in, out, sent)
+		}()
+		e.info, e.context, err = e.Await(ctx)
+		return e, err
+	}, nil)
+	c := r.dial(object{"messages": user("go"), "max_tokens": b.N})
+	defer c.Close()
+	in := bufio.NewReader(c)
+	var late []time.Duration
+	b.ResetTimer()
+	for len(late) < b.N {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			b.Fatal(err)
+		}
+		if strings.Contains(line, `"content":"`) && !strings.Contains(line, `"role"`) {
+			late = append(late, time.Since(<-sent))
+		}
+	}
+	b.StopTimer()
+	slices.Sort(late)
+	b.ReportMetric(float64(late[len(late)/2].Microseconds()), "p50-µs")
+	b.ReportMetric(float64(late[(len(late)*99+99)/100-1].Microseconds()), "p99-µs")
+}
+
+// paceOne is an engine that writes one token each 10 ms and notes when.
+func paceOne(stdin io.Reader, stdout io.Writer, sent chan<- time.Time) {
+	in := bufio.NewReaderSize(stdin, 1<<16)
+	fmt.Fprint(stdout, "INFO conversation_cache_mib=8192\nREADY 100000000 stop\n")
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var c engine.Command
+		if engine.ParseCommand(line, &c) != nil || c.Kind != engine.CmdGen {
+			continue
+		}
+		fmt.Fprint(stdout, "RESUME 0\nREUSED 0\n")
+		tick := time.NewTicker(10 * time.Millisecond)
+		for i := range c.Gen.MaxNew {
+			<-tick.C
+			sent <- time.Now()
+			fmt.Fprintf(stdout, "T %d\n", 300+i%900)
+		}
+		tick.Stop()
+		fmt.Fprintf(stdout, "DONE %d %d 1 1 length 0 0\n", c.Gen.MaxNew, len(c.Gen.IDs))
+	}
+}
