@@ -19,8 +19,11 @@ type gen struct {
 	read      int // of its last PP
 	generated int
 	ended     bool
-	drain     float64 // s from the STOP to the DONE of the holder that made room for it; 0 none was stopped
-	process   int     // which engine process, from 0: a cache ends with its process
+	drain     float64       // s from the STOP to the DONE of the holder that made room for it; 0 none was stopped
+	from      time.Duration // its GEN was written
+	first     time.Duration // its first token; 0 none came
+	to        time.Duration // its DONE; 0 none came
+	process   int           // which engine process, from 0: a cache ends with its process
 }
 
 // tale is what a journal says, next to what a fresh machine makes of it.
@@ -29,6 +32,7 @@ type tale struct {
 	gens     []gen
 	prompt   map[sched.ID]int
 	arrivals []sched.ID
+	arrived  map[sched.ID]time.Duration
 }
 
 // ended are the GENs that the engine wrote a line about.
@@ -44,7 +48,7 @@ func (t *tale) first(id sched.ID) (int, bool) {
 
 // readJournal replays a journal and collects its GENs.
 func readJournal(raw []byte) (tale, error) {
-	t := tale{prompt: map[sched.ID]int{}}
+	t := tale{prompt: map[sched.ID]int{}, arrived: map[sched.ID]time.Duration{}}
 	open, process := -1, 0
 	stopped := time.Duration(-1) // when the present holder's STOP was written
 	var err error
@@ -52,6 +56,7 @@ func readJournal(raw []byte) (tale, error) {
 		if e.Kind == sched.Arrive {
 			t.prompt[e.ID] = e.Request.Prompt
 			t.arrivals = append(t.arrivals, e.ID)
+			t.arrived[e.ID] = e.At
 		}
 		if open >= 0 && (e.ID == t.gens[open].id || e.Kind == sched.EngineDied) {
 			open = t.gens[open].hear(e, open)
@@ -68,7 +73,7 @@ func readJournal(raw []byte) (tale, error) {
 			case sched.Stop:
 				stopped = e.At
 			case sched.Start:
-				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, drain: drain, process: process})
+				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, drain: drain, from: e.At, process: process})
 				open = len(t.gens) - 1
 			}
 		}
@@ -84,13 +89,16 @@ func (g *gen) hear(e sched.Event, at int) int {
 		g.reused = e.N
 	case sched.Reading:
 		g.read = e.N
+	case sched.FirstToken:
+		g.first = e.At
 	case sched.Done:
-		g.generated, g.ended = e.Stats.Generated, true
+		g.generated, g.ended, g.to = e.Stats.Generated, true, e.At
 		return -1
 	case sched.SliceDone:
-		g.generated, g.ended = 1, true
+		g.generated, g.ended, g.to = 1, true, e.At
 		return -1
 	case sched.Refused, sched.EngineDied:
+		g.to = e.At
 		return -1
 	}
 	return at

@@ -101,6 +101,11 @@ func (s *source) config(p *page) {
 // method tells how the numbers came about, for somebody who was not there.
 func (s *source) method(p *page) {
 	p.heading(2, "Method")
+	defer s.calibration(p)
+	if s.run.Kind != "ab" {
+		p.para("One fresh server, proved to be ours (the listener belongs to our own child, the flag is read back from it), driven by a plan that was hashed before the first start. Probes are due at fixed moments whatever the server does. Stamps are taken when bytes are read; TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
+		return
+	}
 	var order []string
 	aa := 0
 	for _, slot := range s.plan.Slots {
@@ -116,6 +121,9 @@ func (s *source) method(p *page) {
 	p.para("Probes are due at fixed moments whatever the server does, and are never sent later because an answer is late. Stamps are taken when bytes are read; decoding comes after. TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
 	p.para("Primary metric `%s`, margin ±%g %%; guards: %s. The effect is the mean of ln(on/off) over the pairs, its interval Student's t with a term for the order of the arms (plain paired t for 3 pairs). Rules and margins stood in `plan.json`, hashed before the first start.",
 		s.plan.Primary, 100*s.plan.Margin, escape(s.guards()))
+}
+
+func (s *source) calibration(p *page) {
 	if s.run.Calibrated != nil {
 		c := s.run.Calibrated
 		p.para("The client itself, against a stream with true send stamps before the first start: %d events over %d streams, delay p50 %.2f ms, p99 %.2f ms, max %.2f ms.",

@@ -21,9 +21,13 @@ func (s *source) first(p *page) {
 	if len(s.summary.Reasons) > 0 {
 		p.end()
 	}
-	if s.invalid() {
+	switch {
+	case s.invalid():
 		p.para("**Valid: no.** The numbers of this run are withheld here; they stand in the appendix with the reason.")
-	} else {
+	case s.run.Kind != "ab":
+		s.oneArm(p)
+		return
+	default:
 		s.effects(p)
 	}
 	s.correctness(p)
@@ -82,6 +86,8 @@ func (s *source) sentence() string {
 	switch {
 	case s.invalid():
 		return "What this run measured cannot be believed:"
+	case s.run.Kind != "ab":
+		return s.oneArmSentence()
 	case s.plan.Primary == "ttft_short" && off.TTFTShort != nil && on.TTFTShort != nil && off.TTFTShort.Median != nil && on.TTFTShort.Median != nil:
 		return fmt.Sprintf("A short request that arrives while the engine writes a long answer got its first token after **%s** with `solo_priority` off and after **%s** with it on (medians; %s; n = %d pairs).",
 			optSecs(off.TTFTShort.Median), optSecs(on.TTFTShort.Median), interval(d), d.N)
@@ -90,6 +96,17 @@ func (s *source) sentence() string {
 			optSecs(off.Block), optSecs(on.Block), interval(s.summary.Deltas["block_s"]), s.summary.Deltas["block_s"].N)
 	}
 	return "**No data:** no pair has a value of the primary metric in both arms."
+}
+
+// oneArmSentence says what a run without a second arm was.
+func (s *source) oneArmSentence() string {
+	a := s.arm(s.onlyArm())
+	text := fmt.Sprintf("One `%s` with `solo_priority` %s: %s.", s.run.Kind, s.onlyArm(), outcomeText(a.Requests))
+	if a.TTFTShort != nil {
+		text += fmt.Sprintf(" Short requests got their first token after **%s** (median), %s at p95 and %s at most (n = %d).",
+			optSecs(a.TTFTShort.Median), optSecs(a.TTFTShort.P95), optSecs(a.TTFTShort.Max), a.TTFTShort.N)
+	}
+	return text
 }
 
 // interval writes a delta as a ratio with its 95 % interval.

@@ -35,7 +35,11 @@ func Render(fsys fs.FS) (Files, error) {
 	if s.invalid() {
 		p.heading(2, "Appendix: numbers of an invalid run")
 		p.para("They are kept so that nothing disappears. They support no claim, for the reasons at the top of this page.")
-		s.effects(&p)
+		if s.run.Kind == "ab" {
+			s.effects(&p)
+		} else {
+			s.oneArm(&p)
+		}
 		if err := s.numbers(&p); err != nil {
 			return nil, err
 		}
@@ -46,6 +50,7 @@ func Render(fsys fs.FS) (Files, error) {
 
 // numbers are the sections that a run's timings fill.
 func (s *source) numbers(p *page) error {
+	s.cells(p)
 	s.decision(p)
 	s.classes(p)
 	if err := s.waterfall(p); err != nil {
@@ -53,6 +58,7 @@ func (s *source) numbers(p *page) error {
 	}
 	s.whoPays(p)
 	s.parks(p)
+	s.drift(p)
 	return nil
 }
 

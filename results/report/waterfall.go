@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"interlude/audit"
 	"interlude/results"
@@ -53,6 +54,47 @@ func (s *source) waterfall(p *page) error {
 	p.table(false, append([]string{"arm", "n"}, names...), rows)
 	if rests > 0 {
 		p.para("**%d probes have an unexplained rest of more than %.0f ms**; the checks below list them.", rests, 1000*audit.UnexplainedLimit)
+	}
+	return s.slow(p)
+}
+
+// slowLimit is the TTFT at ×1, in seconds, above which a probe with the flag on is
+// explained by name.
+const slowLimit = 8.0
+
+// slow names what held the engine while a probe waited long although the flag was on.
+func (s *source) slow(p *page) error {
+	limit := slowLimit
+	if s.run.Speed > 0 {
+		limit /= s.run.Speed
+	}
+	list, err := audit.SlowProbes(s.fsys, limit)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, x := range list {
+		if r := s.record(x.Record); r == nil || r.Arm != results.On {
+			continue
+		}
+		held := strings.Join(x.Held, ", ")
+		if held == "" {
+			held = "no journal tells"
+		}
+		rows = append(rows, []string{mark(code(x.Record)), secs(x.Seconds), held})
+	}
+	if len(rows) > 0 {
+		p.para("Every probe of arm on that waited more than %s, and what held the engine between its arrival and its start:", secs(limit))
+		p.table(true, []string{"probe", "TTFT", "held by"}, rows)
+	}
+	return nil
+}
+
+func (s *source) record(id string) *results.Record {
+	for i := range s.records {
+		if s.records[i].ID == id {
+			return &s.records[i]
+		}
 	}
 	return nil
 }

@@ -1,0 +1,164 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"interlude/results"
+	"interlude/results/stats"
+)
+
+// hour is what a published soak of the reference reports; "" where it says nothing.
+type hour struct {
+	name, ttft, outcomes, trips, audits, parks, lost, strict string
+}
+
+func referenceHours() [2]hour {
+	return [2]hour{
+		{"reference, v0.1.44.1, one hour", "0.669 / 7.054 / 46.503 s", "409: 395 completed, 14 cancelled as planned", "94", "28 of 28", "301", "0", "395 of 395"},
+		{"reference, 0.2.0-beta, one hour", dash + " / " + dash + " / 46.663 s", "424: 410 completed, 14 cancelled as planned", dash, dash, "290", dash, dash},
+	}
+}
+
+// oneArm is the table of headline numbers of a run without a second arm.
+func (s *source) oneArm(p *page) {
+	arm := s.onlyArm()
+	a := s.arm(arm)
+	refs := referenceHours()
+	soak := s.run.Kind == "soak"
+	head := []string{"", "arm " + arm}
+	if soak {
+		for _, r := range refs {
+			head = append(head, r.name)
+		}
+	}
+	var rows [][]string
+	add := func(name, value string, of func(hour) string) {
+		row := []string{name, value}
+		if soak {
+			for _, r := range refs {
+				row = append(row, of(r))
+			}
+		}
+		rows = append(rows, row)
+	}
+	none := func(hour) string { return dash }
+	add("short TTFT, median / p95 / max", threeOf(a.TTFTShort), func(h hour) string { return h.ttft })
+	add("its 95 % upper end at p95", s.upperEnd(arm), none)
+	add("requests", outcomeText(a.Requests), func(h hour) string { return h.outcomes })
+	add("unplanned failures", failures(a.Requests), none)
+	add("tool round trips right", optInt(a.RoundTrips), func(h hour) string { return h.trips })
+	if a.Audits != nil {
+		add("audits exact", fmt.Sprintf("%d of %d", a.Audits.Exact, a.Audits.Total), func(h hour) string { return h.audits })
+	}
+	if a.StrictJSON != nil {
+		add("strict JSON", fmt.Sprintf("%d of %d", a.StrictJSON.Passed, a.StrictJSON.Total), func(h hour) string { return h.strict })
+	}
+	add("parks", optInt(a.Parks), func(h hour) string { return h.parks })
+	add("lost prefix tokens", optInt(a.LostPrefix), func(h hour) string { return h.lost })
+	add("tokens read again", optInt(a.Reread), none)
+	add("switch cost", optSecs(a.Switch), none)
+	add("longest pause of a stream", optSecs(a.LongestPause), none)
+	add("output tok/s over the run", optNumber(a.OutputTokS, 2), none)
+	p.table(false, head, rows)
+	s.gravest(p)
+}
+
+// onlyArm is the arm of a run of one arm: on, unless it never ran.
+func (s *source) onlyArm() string {
+	if list := s.arms(); len(list) > 0 && s.summary.Arms[results.On] == nil {
+		return list[0]
+	}
+	return results.On
+}
+
+func threeOf(d *results.Dist) string {
+	if d == nil {
+		return dash
+	}
+	return fmt.Sprintf("%s / %s / %s (n = %d)", optSecs(d.Median), optSecs(d.P95), optSecs(d.Max), d.N)
+}
+
+func outcomeText(r results.Requests) string {
+	return fmt.Sprintf("%d: %d completed, %d cancelled as planned", r.Planned, r.Completed, r.Cancelled)
+}
+
+// upperEnd is the one-sided 95 % upper end of the p95 of short TTFTs; below
+// n = 59 there is none.
+func (s *source) upperEnd(arm string) string {
+	var ttft []float64
+	s.each(arm, func(r *results.Record) {
+		if r.Class == "probe" && r.Planned == "" {
+			ttft = append(ttft, orInf(r.TTFT()))
+		}
+	})
+	v, ok := stats.UpperEnd(ttft, 0.95)
+	if !ok || math.IsInf(v, 0) {
+		return fmt.Sprintf("%s (n = %d)", dash, len(ttft))
+	}
+	return fmt.Sprintf("%s (n = %d)", secs(v), len(ttft))
+}
+
+// drift is the table of slopes against their budgets.
+func (s *source) drift(p *page) {
+	if len(s.summary.Slopes) == 0 {
+		return
+	}
+	p.heading(2, "Drift over the run")
+	p.para("Theil–Sen slopes of 5-minute medians, per hour, with their 95 %% interval; the first five minutes are left out. A slope keeps its budget while the upper end stays below it.")
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(s.summary.Slopes)) {
+		v := s.summary.Slopes[name]
+		kept := dash
+		if v.Budget != nil {
+			kept = "not known"
+			if v.High != nil && v.Low != nil {
+				switch {
+				case *v.High <= *v.Budget:
+					kept = "kept"
+				case *v.Low > *v.Budget:
+					kept = "exceeded"
+				default:
+					kept = "straddles"
+				}
+			}
+		}
+		rows = append(rows, []string{name, optPlain(v.PerHour), optPlain(v.Low), optPlain(v.High), optPlain(v.Budget), kept})
+	}
+	p.table(false, []string{"quantity", "per hour", "low", "high", "budget", ""}, rows)
+}
+
+// optPlain writes a number of any size with four digits that count.
+func optPlain(v *float64) string {
+	if v == nil {
+		return dash
+	}
+	return fmt.Sprintf("%.4g", *v)
+}
+
+// cells is the matrix of a run that ends the engine, or of lifecycle rows.
+func (s *source) cells(p *page) {
+	if len(s.summary.Cells) == 0 {
+		return
+	}
+	p.heading(2, "Cells")
+	passed, failed, notRun := 0, 0, 0
+	var rows [][]string
+	for _, c := range s.summary.Cells {
+		verdict := "pass"
+		switch {
+		case c.Pass == nil:
+			verdict, notRun = "not run: "+c.NotRun, notRun+1
+		case !*c.Pass:
+			verdict, failed = "**FAIL**", failed+1
+			verdict = mark(verdict)
+		default:
+			passed++
+		}
+		rows = append(rows, []string{c.How, c.When, c.API, optSecs(c.Told), optSecs(c.ServedAgain), fmt.Sprint(c.Hung), fmt.Sprint(c.Silent), fmt.Sprint(c.Orphans), verdict})
+	}
+	p.para("%d passed, %d failed, %d could not run. Told: until every affected client knew. Served again: until a new request had its answer. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind.", passed, failed, notRun)
+	p.table(true, []string{"how", "when", "API", "told", "served again", "hung", "silent", "orphans", "verdict"}, rows)
+}
