@@ -251,7 +251,8 @@ func TestS30QueueTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		m := policy(sched.Quantum)
-		m.QueueTimeout = 2 * time.Second
+		m.QueueTimeout, m.TimeScale = 20*time.Second, 10
+		f.info["emulated"] = "test"
 		l := running(t, Config{Machine: m, Start: f.start})
 		a := later(submit(t, l, Spec{Prompt: prompt(101, 400, 1), MaxNew: 500}))
 		b := collect(submit(t, l, Spec{Prompt: prompt(101, 400, 2), MaxNew: 500}))

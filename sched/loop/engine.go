@@ -125,7 +125,7 @@ func (l *Loop) broughtUp(conn Engine, err error) {
 	if err != nil {
 		l.lastErr = err
 		l.tell(StateDown)
-		if l.epoch == 1 && !l.cfg.Lazy {
+		if l.epoch == 1 && !l.cfg.Lazy && !l.closing {
 			l.fatal = err
 			l.close()
 		}
@@ -140,13 +140,16 @@ func (l *Loop) broughtUp(conn Engine, err error) {
 	l.sawLines(0)
 	l.tell(StateReady)
 	l.log.Info("engine ready", "pid", conn.Pid(), "context", conn.Context(), "info", conn.Info().String())
-	l.step(sched.Event{Kind: sched.Loaded, Engine: engineOf(conn.Info())})
+	able := engineOf(conn.Info())
+	if able.CacheMiB <= 0 && able.Sequences < 2 && l.cfg.Machine.Policy != sched.FIFO {
+		l.log.Warn("the engine's conversation cache is off: every park re-reads the whole conversation, and no read goes in slices; start it with --conversation-cache-mib")
+	}
+	l.step(sched.Event{Kind: sched.Loaded, Engine: able})
 	l.loadAnswered(nil)
 	l.watchIdle()
 }
 
-// engineOf is what the machine needs of INFO. Without a cache a slice would be
-// lost, and without STOP nothing could be stopped.
+// engineOf is what the machine needs of INFO.
 func engineOf(info engine.Info) sched.Engine {
 	e := sched.Engine{ResumePrefill: info.Able(engine.KeyResumePrefill), Emulated: info.Has(engine.KeyEmulated)}
 	e.PrefillChunk, _ = info.Int(engine.KeyPrefillChunk)

@@ -130,6 +130,9 @@ func TestDeadLinesChangeNothing(t *testing.T) {
 			t.Errorf("got %v: what follows a fatal ERR is not believed", a.ids)
 		}
 		(<-second).want(t, s)
+		if st, _ := l.Status(t.Context()); st.Counters.Strays != 0 {
+			t.Errorf("%d lines of a dead process were read", st.Counters.Strays)
+		}
 	})
 }
 
@@ -258,10 +261,10 @@ func TestEngineMisbehaves(t *testing.T) {
 		{"ERR in mid-stream", []string{"RESUME 0", "T 5", "ERR out of memory"}, sched.ReasonEngineRefused, "ERR out of memory", 1, false},
 		{"ERR then DONE", []string{"RESUME 0", "T 5", "ERR out of memory", "DONE 1 101 0 0 error"}, sched.ReasonEngineError, "ERR out of memory", 1, false},
 		{"fatal ERR", []string{"RESUME 0", "T 5", "ERR verify batch timed out", "DONE 1 101 0 0 stop"}, sched.ReasonEngineDied, "verify batch timed out", 1, true},
-		{"malformed T", []string{"RESUME 0", "T 5", "T x", "T 6", "DONE 2 101 0 0 stop"}, sched.ReasonCancelled, `field id is "x"`, 1, false},
+		{"malformed T", []string{"RESUME 0", "T 5", "T x", "T 6", "DONE 2 101 0 0 stop"}, sched.ReasonEngineError, `field id is "x"`, 1, false},
 		{"a token lost", []string{"RESUME 0", "T 5", "DONE 2 101 0 0 stop"}, sched.ReasonEngineError, "DONE counts 2 tokens, 1 were printed", 1, false},
 		{"a token doubled", []string{"RESUME 0", "T 5", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonEngineError, "DONE counts 1 tokens, 2 were printed", 2, false},
-		{"too many tokens", []string{"RESUME 0", "T 5", "T 5", "T 5", "DONE 3 101 0 0 length"}, sched.ReasonCancelled, "3 tokens where at most 2", 2, false},
+		{"too many tokens", []string{"RESUME 0", "T 5", "T 5", "T 5", "DONE 3 101 0 0 length"}, sched.ReasonEngineError, "3 tokens where at most 2", 2, false},
 		{"DONE twice", []string{"RESUME 0", "T 5", "DONE 1 101 0 0 stop", "DONE 1 101 0 0 stop"}, sched.ReasonStop, "", 1, false},
 		{"RESUME twice", []string{"RESUME 0", "RESUME 7", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonStop, "", 1, false},
 		{"a late T first", []string{"T 9", "DONE 1 1 0 0 stop", "RESUME 0", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonStop, "", 1, false},

@@ -24,8 +24,6 @@ type generation struct {
 	resumed bool     // RESUME was read: only now a STOP cannot be lost
 	pos     int      // how far the prompt has been read
 	tokens  int      // T lines
-	stop    bool     // the machine wants it stopped
-	stopped bool     // STOP was written
 	err     string   // an ERR came after RESUME
 }
 
@@ -44,20 +42,10 @@ func (l *Loop) start(a sched.Action) {
 	l.write(l.line)
 }
 
-// stop writes STOP as soon as RESUME has been read: earlier the engine may throw
-// it away when it takes the GEN.
+// stop writes STOP. The machine asks for it only after RESUME: earlier the engine
+// may throw it away when it takes the GEN.
 func (l *Loop) stop(id sched.ID) {
-	g := &l.current
-	if g.req == nil || g.req.id != id {
-		return
-	}
-	g.stop = true
-	l.writeStop()
-}
-
-func (l *Loop) writeStop() {
-	if g := &l.current; g.stop && g.resumed && !g.stopped && g.err == "" {
-		g.stopped = true
+	if r := l.current.req; r != nil && r.id == id {
 		l.write([]byte("STOP\n"))
 	}
 }
@@ -138,7 +126,7 @@ func (l *Loop) flush() {
 	g.tokens += n
 	r := g.req
 	if g.tokens > g.budget {
-		l.fail(r, fmt.Errorf("engine: %d tokens where at most %d were asked for", g.tokens, g.budget))
+		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %d tokens where at most %d were asked for", g.tokens, g.budget))
 	}
 	if g.upto == 0 && !r.spec.PrefillOnly && r.failure == nil {
 		r.ids = append(r.ids, l.fresh...)
@@ -166,8 +154,11 @@ func (l *Loop) onResume(reused int) {
 		r.resumed = true
 		r.stats.Cached = reused
 	}
+	lost := l.machine.Counters().LostPrefix
 	l.step(sched.Event{Kind: sched.Resumed, ID: r.id, N: reused})
-	l.writeStop()
+	if n := l.machine.Counters().LostPrefix - lost; n > 0 {
+		l.log.Warn("the engine lost a prefix that it held: it is read again", "request", r.spec.Label, "tokens", n, "slice", g.upto > 0)
+	}
 }
 
 func (l *Loop) onDone(d *engine.Done) {
@@ -254,16 +245,16 @@ func (l *Loop) malformed(why string) {
 	l.counters.Malformed++
 	l.log.Warn("the engine broke the protocol", "why", why)
 	if r := l.current.req; r != nil {
-		l.fail(r, fmt.Errorf("engine: %s", why))
+		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %s", why))
 	}
 }
 
-// mask answers an MQ. A request that is being stopped, or has no masker, gets
-// MF: every MQ needs one answer, and the flag is noticed only after it.
+// mask answers an MQ: each needs exactly one line, in a drain too, whose tokens
+// are the request's like any other. Without a masker it is MF.
 func (l *Loop) mask() {
 	g := &l.current
 	r := g.req
-	if r.spec.Masker == nil || g.stop || r.failure != nil {
+	if r.spec.Masker == nil || r.failure != nil {
 		l.write([]byte("MF\n"))
 		return
 	}
@@ -275,7 +266,7 @@ func (l *Loop) mask() {
 				return
 			}
 			if err != nil {
-				l.fail(r, err)
+				l.fail(r, sched.ReasonEngineError, err)
 			}
 			l.write(line)
 		})

@@ -95,6 +95,14 @@ func TestLedger(t *testing.T) {
 			t.Errorf("the other conversation: %d", got)
 		}
 	})
+	t.Run("a live session that did not serve is not parked", func(t *testing.T) {
+		l := newLedger(all)
+		l.serve(a, 50)
+		l.begin(longer(a), 0)
+		if len(l.parked) != 0 {
+			t.Errorf("%d parked", len(l.parked))
+		}
+	})
 	t.Run("a stopped read is lost, or kept", func(t *testing.T) {
 		l := newLedger(all)
 		l.begin(a, 0)

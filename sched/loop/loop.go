@@ -157,7 +157,7 @@ func (l *Loop) close() {
 		l.loading()
 	}
 	for _, r := range slices.Clone(l.order) {
-		l.fail(r, ErrClosed)
+		l.fail(r, sched.ReasonCancelled, ErrClosed)
 	}
 }
 

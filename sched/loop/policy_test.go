@@ -258,6 +258,9 @@ func TestMasks(t *testing.T) {
 		if !slices.IsSorted(asked) || len(asked) < 20 || a.end.Stats.Parks < 4 {
 			t.Errorf("asked at %v, %d parks", asked, a.end.Stats.Parks)
 		}
+		if strings.Contains(f.commands(), "MF") {
+			t.Error("a token was let through unmasked")
+		}
 		spec.Masker = func(emitted []int32) []byte { panic("schema") }
 		if a := collect(submit(t, l, spec)); a.end.Err == nil || !strings.Contains(a.end.Err.Error(), "schema") {
 			t.Errorf("%+v", a.end)

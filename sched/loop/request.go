@@ -98,10 +98,11 @@ type Request struct {
 	ids      []int32 // prompt, then every emitted id
 	params   engine.Params
 	state    sched.State
-	estimate int   // unread tokens, as estimated on arrival
-	started  bool  // the first GEN was written
-	resumed  bool  // the first RESUME was read
-	failure  error // what ended it, where the machine only knows that it ended
+	estimate int          // unread tokens, as estimated on arrival
+	started  bool         // the first GEN was written
+	resumed  bool         // the first RESUME was read
+	failure  error        // what went wrong, where the machine does not know it
+	fate     sched.Reason // and what to call its end, where the machine knows a cancel
 	stats    Stats
 	arrived  time.Duration
 	parkedAt time.Duration
@@ -129,12 +130,6 @@ func (r *Request) Cancel() {
 // Enough says that a stop string matched: the request ends as stop.
 func (r *Request) Enough() {
 	r.loop.inbox.put(func(l *Loop) { l.step(sched.Event{Kind: sched.Enough, ID: r.id}) })
-}
-
-// Fail ends the request with an error of the caller's own (an answer that
-// breaks its format): like Cancel, but the End carries err.
-func (r *Request) Fail(err error) {
-	r.loop.inbox.put(func(l *Loop) { l.fail(r, err) })
 }
 
 // emitted are the ids of the answer so far.

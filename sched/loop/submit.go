@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -128,9 +129,9 @@ func (r *Request) tell(u Update) {
 
 // fail ends a request for a reason that the machine does not know: to the
 // machine its client left.
-func (l *Loop) fail(r *Request, err error) {
+func (l *Loop) fail(r *Request, fate sched.Reason, err error) {
 	if r.failure == nil {
-		r.failure = err
+		r.failure, r.fate = err, fate
 		l.step(sched.Event{Kind: sched.Cancel, ID: r.id})
 	}
 }
@@ -156,7 +157,7 @@ func (l *Loop) end(r *Request, why sched.Reason) {
 		r.rejected = why
 		return
 	}
-	r.buf.close(&End{Reason: why, Finish: r.finish, Err: l.failure(r, why), Stats: r.stats})
+	r.buf.close(&End{Reason: cmp.Or(r.fate, why), Finish: r.finish, Err: l.failure(r, why), Stats: r.stats})
 	l.watchIdle()
 }
 

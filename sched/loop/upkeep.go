@@ -104,7 +104,9 @@ func (l *Loop) beginUpkeep() {
 
 func (l *Loop) endUpkeep(err error) {
 	u := l.upkeep
-	l.tell(StateUnloaded)
+	if l.loading == nil {
+		l.tell(StateUnloaded)
+	}
 	if err == nil && u.reload && !l.closing {
 		l.loaders = append(l.loaders, u.answer)
 		l.upkeep = nil
@@ -124,16 +126,18 @@ func (l *Loop) loadAnswered(err error) {
 	l.loaders = nil
 }
 
-// watchIdle starts the clock of idle_unload_s when nothing lives.
+// watchIdle starts the clock of idle_unload_s anew; what lives when it strikes
+// starts it again by its end.
 func (l *Loop) watchIdle() {
-	if l.cfg.Idle > 0 && l.conn != nil && len(l.requests) == 0 {
+	if l.cfg.Idle > 0 && l.conn != nil {
 		l.idle.Reset(l.cfg.Idle)
 	}
 }
 
+// unloadIdle asks for an unload that the machine refuses while anything lives.
 func (l *Loop) unloadIdle() {
-	if l.conn != nil && len(l.requests) == 0 {
-		l.log.Info("unload the idle engine", "after", l.cfg.Idle)
+	if l.conn != nil {
+		l.log.Info("the engine is idle: unload", "after", l.cfg.Idle)
 		l.askUpkeep(false, make(chan error, 1))
 	}
 }

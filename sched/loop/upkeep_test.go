@@ -184,6 +184,28 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// TestCloseWhileLoading: giving up is not a failure of the engine.
+func TestCloseWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Config{Machine: policy(sched.FIFO), Start: func(ctx context.Context) (Engine, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- l.Run(ctx) }()
+		a := later(submit(t, l, Spec{Prompt: prompt(101, 5000, 1), MaxNew: 6000}))
+		time.Sleep(time.Second)
+		cancel()
+		if got := <-a; !errors.Is(got.end.Err, ErrClosed) || got.at != time.Second {
+			t.Errorf("%+v after %v", got.end, got.at)
+		}
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestS58HealthNeverWaits: Health answers while the loop is busy.
 func TestS58HealthNeverWaits(t *testing.T) {
 	f := newFake()
