@@ -38,6 +38,8 @@ func judge(rec *results.Record, req *workloads.Request) results.Judgement {
 	case e.JSON != nil && whole:
 		judgeJSON(&j, rec.Text, e.JSON)
 	case e.Calls != nil && whole:
+		strict := strictCalls(rec.Tools)
+		j.Strict = &strict
 		if faults := toolFaults(rec, e.Calls, req.Tools); len(faults) > 0 {
 			j.Faults = append(j.Faults, faults...)
 			j.Excerpt = excerptCalls(rec.Tools)

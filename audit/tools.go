@@ -44,6 +44,18 @@ func toolFaults(rec *results.Record, want []workloads.Call, tools []workloads.To
 	return faults
 }
 
+// strictCalls reports whether there are calls and the arguments of each are one
+// strict JSON object.
+func strictCalls(calls []results.ToolCall) bool {
+	for _, c := range calls {
+		v, bad := strictJSON(c.Arguments)
+		if _, ok := v.(*object); !ok || len(bad) > 0 {
+			return false
+		}
+	}
+	return len(calls) > 0
+}
+
 // identityFaults judges indices and ids. Indices may be sparse, never missing
 // or shared: a client that keys by index would merge two calls.
 func identityFaults(calls []results.ToolCall) []string {
