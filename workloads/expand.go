@@ -20,10 +20,10 @@ import (
 func Expand(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) {
 	var reqs []Request
 	for i := range m.Warmups {
-		reqs = append(reqs, alone(Warmup, i, seed, fmt.Sprint("warmup/", pair)))
+		reqs = append(reqs, alone(m, Warmup, i, seed, fmt.Sprint("warmup/", pair)))
 	}
 	for i := range m.Canaries {
-		reqs = append(reqs, alone(Canary, i, seed, "canary"))
+		reqs = append(reqs, alone(m, Canary, i, seed, "canary"))
 	}
 	measured, err := conversations(m, seed, pair, c)
 	return append(reqs, measured...), err
@@ -55,14 +55,14 @@ func Measured(reqs []Request) []Request {
 }
 
 // alone makes a warm-up or canary: forty words by a rule of its own, greedy.
-func alone(class string, i int, seed uint64, purpose string) Request {
+func alone(m *Manifest, class string, i int, seed uint64, purpose string) Request {
 	id := fmt.Sprintf("%s-%d", class, i+1)
 	rule := &WordRule{Nonce: nonce(seed, purpose, i), Words: drawWords(stream(seed, "words", purpose, i)), Count: 40}
 	r := Request{
 		ID: id, Class: class, Conversation: id, API: "chat", Stream: true, MaxTokens: 256,
 		System: systemText(class, nonce(seed, "system", purpose, i)),
 		User:   wordsLine(rule.Words) + newPadder(stream(seed, "filler", purpose, i)).filler(80)[1:] + "\n" + sayLine(rule),
-		Expect: Expect{Words: rule, Finish: "stop"},
+		Expect: Expect{Words: rule, Finish: "stop", Scored: m.Scored},
 	}
 	r.TemplateHash = TemplateHash([]Request{r})
 	return r
@@ -294,6 +294,9 @@ func factLine(f fact) string { return fmt.Sprintf("Fact: %s = %s\n", f.Name, f.V
 
 // call asks for tool calls and prepares their receipts.
 func (x *expander) call(turn int, r *Request) string {
+	if x.m.Constrained {
+		r.ToolChoice = "required"
+	}
 	var lines []string
 	for i, c := range x.conv.Steps[turn].Calls {
 		args := c.Args
@@ -363,12 +366,26 @@ func (x *expander) recall(turn int, r *Request) string {
 	return fmt.Sprintf("Recall: items %s of %s", strings.Join(places, ", "), want.Tool)
 }
 
+// propertySchema is the schema of one value; the items of an array have the type
+// of its first one.
+func propertySchema(f fact) map[string]any {
+	schema := map[string]any{"type": f.kind}
+	if f.kind == "array" {
+		items := "integer"
+		if strings.HasPrefix(string(f.Value), `["`) {
+			items = "string"
+		}
+		schema["items"] = map[string]any{"type": items}
+	}
+	return schema
+}
+
 // object expects one JSON object with exactly these fields.
 func (x *expander) object(r *Request, list []fact) {
 	props, required := map[string]any{}, []string{}
 	rule := &JSONRule{}
 	for _, f := range list {
-		props[f.Name] = map[string]any{"type": f.kind}
+		props[f.Name] = propertySchema(f)
 		required = append(required, f.Name)
 		rule.Fields = append(rule.Fields, f.Field)
 	}

@@ -34,7 +34,7 @@ type Manifest struct {
 	Warmups       int                `json:"warmups,omitempty"`
 	Canaries      int                `json:"canaries,omitempty"`
 	Scored        bool               `json:"scored,omitempty"`      // audits and calls are counted, not demanded (small models)
-	Constrained   bool               `json:"constrained,omitempty"` // audits and receipts are asked for under their JSON schema
+	Constrained   bool               `json:"constrained,omitempty"` // JSON is asked for under its schema, and calls are required
 	Tools         []ToolSpec         `json:"tools,omitempty"`
 	Conversations []Conversation     `json:"conversations,omitempty"`
 	Generate      *Generator         `json:"generate,omitempty"` // instead of conversations

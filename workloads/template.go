@@ -21,6 +21,7 @@ type template struct {
 	By       string            `json:"priority_by,omitempty"`
 	Format   json.RawMessage   `json:"response_format,omitempty"`
 	Stop     []string          `json:"stop,omitempty"`
+	Choice   string            `json:"tool_choice,omitempty"`
 }
 
 type templateMessage struct {
@@ -35,7 +36,7 @@ type templateMessage struct {
 func TemplateHash(history []Request) string {
 	last := history[len(history)-1]
 	t := template{Tools: last.Tools, API: last.API, Stream: last.Stream, Max: last.MaxTokens, Temp: last.Temperature, Seed: last.Seed,
-		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format, Stop: last.Stop}
+		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format, Stop: last.Stop, Choice: last.ToolChoice}
 	for i, r := range history {
 		if r.System != "" {
 			t.Messages = append(t.Messages, templateMessage{Role: "system", Text: hash([]byte(r.System))})

@@ -74,6 +74,7 @@ type Request struct {
 	PriorityBy  string          `json:"priority_by,omitempty"` // body (default), header
 	Format      json.RawMessage `json:"response_format,omitempty"`
 	Stop        []string        `json:"stop,omitempty"`
+	ToolChoice  string          `json:"tool_choice,omitempty"` // "required", or absent
 	Cancel      *Trigger        `json:"cancel,omitempty"`   // the client leaves then; Request may name itself
 	Rollover    bool            `json:"rollover,omitempty"` // history restarts here from the User text alone
 
