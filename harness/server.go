@@ -39,27 +39,31 @@ type server struct {
 
 // startServer starts the server of an arm with a fresh copy of its state, waits
 // until it is ready and proves that it is ours and as the arm wants it. logs is
-// the folder that its logs go to. Whatever fails, nothing is left running.
-func startServer(ctx context.Context, t *Target, arm string, v values, logs string) (s *server, err error) {
-	s = &server{target: t, base: time.Now()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
-		}
-	}()
-	url := t.URL
+// the folder that its logs go to. Whatever fails, nothing is left running, and
+// what was found out about the server until then is returned beside the error.
+func startServer(ctx context.Context, t *Target, arm string, v values, logs string) (*server, error) {
+	s := &server{target: t, base: time.Now()}
+	err := s.begin(ctx, arm, v, logs)
+	if err != nil {
+		err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))
+	}
+	return s, err
+}
+
+func (s *server) begin(ctx context.Context, arm string, v values, logs string) (err error) {
+	t, url := s.target, s.target.URL
 	if len(t.Command) > 0 {
 		if url, err = s.launchChild(arm, v, logs); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	s.client = client.New(client.Options{BaseURL: url, APIKey: t.APIKey(), Base: s.base, NoDone: t.NoDone})
 	s.observer = observe.New(url, t.APIKey(), nil)
 	if err := s.awaitReady(ctx); err != nil {
-		return s, err
+		return err
 	}
 	s.readyIn = time.Since(s.base)
-	return s, s.prove(ctx, arm)
+	return s.prove(ctx, arm)
 }
 
 func (s *server) launchChild(arm string, v values, logs string) (url string, err error) {

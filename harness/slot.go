@@ -39,9 +39,7 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 	}
 	r.event(s.Slot, "server_start", "arm "+s.Arm)
 	srv, err := startServer(ctx, r.o.Target, s.Arm, r.values, filepath.Dir(log))
-	if srv != nil {
-		srv.describe(&info)
-	}
+	srv.describe(&info)
 	if err != nil {
 		err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err)
 		info.Why = err.Error()
