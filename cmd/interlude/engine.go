@@ -18,7 +18,7 @@ func newEngine() *cobra.Command {
 		Args: exactly(0, "a subcommand"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEmulate(), newLlama())
+	cmd.AddCommand(newEmulate(), newLlama(), newCheck())
 	return cmd
 }
 

