@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"interlude/results"
@@ -192,13 +193,15 @@ func mcnemar(a, b int) float64 {
 }
 
 // checkCanaries compares greedy prompts that were run alone: every answer must
-// equal the first one that the same binary gave with the flag off.
+// equal the first one that the same binary gave with the flag off; in a run
+// without that arm, the first one at all.
 func (e *evidence) checkCanaries() {
 	const check = "canary"
 	reference := map[string]*results.Record{}
+	anyOff := slices.ContainsFunc(e.data.Run.Slots, func(s results.SlotInfo) bool { return s.Arm == results.Off })
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
-		if rec.Class == workloads.Canary && rec.Arm == results.Off && rec.Outcome == results.Completed && reference[rec.TemplateHash] == nil {
+		if rec.Class == workloads.Canary && (rec.Arm == results.Off || !anyOff) && rec.Outcome == results.Completed && reference[rec.TemplateHash] == nil {
 			reference[rec.TemplateHash] = rec
 		}
 	}
@@ -210,7 +213,7 @@ func (e *evidence) checkCanaries() {
 		}
 		ref := reference[rec.TemplateHash]
 		if ref == nil {
-			e.fail(check, results.Doubt, []string{rec.ID}, "", "no canary of arm off completed, so %s has no reference", rec.ID)
+			e.fail(check, results.Doubt, []string{rec.ID}, "", "no canary that could be the reference completed, so %s has none", rec.ID)
 			faults++
 			continue
 		}

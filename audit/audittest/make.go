@@ -17,6 +17,7 @@ type Options struct {
 	Pairs    int    // default 4
 	AA       int
 	Seed     uint64 // default 7
+	Kind     string // default ab; any other is a run of one slot with the flag on
 }
 
 // Build is a run before it is written. Tests change it to plant a lie.
@@ -52,7 +53,10 @@ func New(o Options) (*Build, error) {
 	if o.Manifest == "" {
 		o.Manifest = "smoke"
 	}
-	if o.Pairs == 0 {
+	if o.Kind == "" {
+		o.Kind = "ab"
+	}
+	if o.Pairs == 0 && o.Kind == "ab" {
 		o.Pairs = 4
 	}
 	if o.Seed == 0 {
@@ -63,14 +67,14 @@ func New(o Options) (*Build, error) {
 		return nil, err
 	}
 	c := Counter()
-	plan, err := workloads.NewPlan(m, workloads.PlanOptions{Kind: "ab", Seed: o.Seed, Pairs: o.Pairs, AA: o.AA,
+	plan, err := workloads.NewPlan(m, workloads.PlanOptions{Kind: o.Kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA,
 		Target: "interlude", Policy: "quantum", Engine: "emulate", Speed: 1}, c)
 	if err != nil {
 		return nil, err
 	}
 	b := &Build{Plan: plan, Logs: map[int]string{}, Requests: map[int]map[string]*workloads.Request{}}
 	b.Run = results.Run{
-		ID: "20261129-120000Z-" + o.Manifest, Kind: "ab", Name: o.Manifest, Command: []string{"interlude", "ab", "--manifest", o.Manifest},
+		ID: "20261129-120000Z-" + o.Manifest, Kind: o.Kind, Name: o.Manifest, Command: []string{"interlude", o.Kind, "--manifest", o.Manifest},
 		Started: "2026-11-29T12:00:00Z", Ended: "2026-11-29T12:05:00Z", Status: "complete", PlanHash: plan.Hash(),
 		Target: "interlude", Engine: "emulate", Speed: 1, Emulated: "rtx3090-iq3s", Revision: strings.Repeat("0123456789", 4), Toolchain: "go1.26.0",
 		Files:      []results.File{{Role: "binary", Name: "interlude", Bytes: 12_345_678, SHA256: strings.Repeat("ab", 32)}},
@@ -129,7 +133,7 @@ func (b *Build) Write(dir string) error {
 			return err
 		}
 	}
-	attempt, err := json.Marshal(results.Attempt{N: 1, Phase: results.StartPhase, Time: b.Run.Started, Run: b.Run.ID, Kind: "ab",
+	attempt, err := json.Marshal(results.Attempt{N: 1, Phase: results.StartPhase, Time: b.Run.Started, Run: b.Run.ID, Kind: b.Run.Kind,
 		Manifest: b.Plan.Name, Target: b.Plan.Target, PlanHash: b.Run.PlanHash})
 	if err != nil {
 		return err

@@ -11,6 +11,19 @@ type limit struct {
 // notRun names what a reader might take for tested and is not.
 func (s *source) notRun(p *page) {
 	p.heading(2, "Not run")
+	for _, f := range s.findings {
+		if f.Status == "not_run" {
+			p.item("Check %s: %s", code(f.Check), escape(f.Text))
+		}
+	}
+	for _, text := range s.notRunList() {
+		p.item("%s", text)
+	}
+	p.end()
+}
+
+// notRunList is the catalogue of what was not run, as far as it applies.
+func (s *source) notRunList() []string {
 	real := s.run.Emulated == ""
 	backend := s.backend()
 	api := map[string]bool{}
@@ -18,12 +31,7 @@ func (s *source) notRun(p *page) {
 	for i := range s.records {
 		api[s.records[i].API], stream[s.records[i].Stream] = true, true
 	}
-	for _, f := range s.findings {
-		if f.Status == "not_run" {
-			p.item("Check %s: %s", code(f.Check), escape(f.Text))
-		}
-	}
-	for _, l := range []limit{
+	return applying([]limit{
 		{"A real model on real hardware: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", !real},
 		{"Any backend but " + orDash(backend) + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", real && backend != ""},
 		{"CUDA, Vulkan, Metal and CPU backends.", !real},
@@ -38,23 +46,36 @@ func (s *source) notRun(p *page) {
 		{"A control arm of the unpatched upstream server.", !s.hasControl()},
 		{"Off/off pairs (`--aa N`).", s.run.Kind == "ab" && !s.hasAA()},
 		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
-	} {
+	})
+}
+
+func applying(list []limit) []string {
+	var out []string
+	for _, l := range list {
 		if l.applies {
-			p.item("%s", l.text)
+			out = append(out, l.text)
 		}
 	}
-	p.end()
+	return out
 }
 
 // limits says what the numbers cannot carry even where everything passed.
 func (s *source) limits(p *page) {
 	p.heading(2, "Limits")
+	for _, text := range s.limitList() {
+		p.item("%s", text)
+	}
+	p.end()
+}
+
+// limitList is the catalogue of limits, as far as they apply.
+func (s *source) limitList() []string {
 	spec := false
 	for _, a := range s.summary.Arms {
 		spec = spec || a != nil && a.Drafts != nil && a.Drafts.Offered > 0
 	}
 	short := s.summary.Pairs > 0 && s.summary.Pairs < 6
-	for _, l := range []limit{
+	return applying([]limit{
 		{"Scheduling is cooperative: a request waits at least for the engine's present step, and for any read that would be lost if stopped. It is no hard real-time guarantee.", true},
 		{"Manifests, facts and tool receipts are synthetic and deterministic; no tool was executed. This is no evidence about unrestricted autonomous work or about a model's truthfulness.", true},
 		{"History summaries are written by the manifest, not by the model.", s.run.Kind == "soak"},
@@ -65,12 +86,7 @@ func (s *source) limits(p *page) {
 		{"With " + trimFloat(float64(s.summary.Pairs)) + " pairs the order of the slots cannot be separated from the effect, and no rank test can reach 5 %.", short},
 		{"Byte-equal text between separate runs is claimed for this engine only; a GPU engine need not give it.", s.run.Emulated != ""},
 		{"Read slices rest on the engine's source and were not yet seen on hardware.", strings.Contains(s.plan.Policy, "budget")},
-	} {
-		if l.applies {
-			p.item("%s", l.text)
-		}
-	}
-	p.end()
+	})
 }
 
 func (s *source) hasControl() bool {

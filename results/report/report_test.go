@@ -53,7 +53,7 @@ func judge(t *testing.T, dir string, b *audittest.Build) {
 			pairs = max(pairs, s.Pair)
 		}
 	}
-	s := stats.Summarise(data, r.Judgements, r.Findings, stats.Facts{Kind: "ab", Primary: b.Plan.Primary, Margin: b.Plan.Margin, Guards: b.Plan.Guards, Pairs: pairs, Parks: b.Plan.Parks})
+	s := stats.Summarise(data, r.Judgements, r.Findings, stats.Facts{Kind: b.Plan.Kind, Primary: b.Plan.Primary, Margin: b.Plan.Margin, Guards: b.Plan.Guards, Pairs: pairs, Parks: b.Plan.Parks})
 	for name, v := range map[string]any{results.SummaryFile: s, results.FindingsFile: r.Findings, results.JudgementsFile: r.Judgements} {
 		if err := results.WriteJSON(dir, name, v); err != nil {
 			t.Fatal(err)
@@ -406,5 +406,87 @@ func TestUnjudgedRunSaysWhatToDo(t *testing.T) {
 	}
 	if _, err := report.Render(os.DirFS(dir)); err == nil || !strings.Contains(err.Error(), "interlude audit") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestDossierPoolsNothing(t *testing.T) {
+	now := judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8}, func(b *audittest.Build) { b.Run.Started = "2026-12-02T00:00:00Z" })
+	twin := judged(t, audittest.Options{Manifest: "smoke"}, func(b *audittest.Build) { b.Run.Started = "2026-12-01T00:00:00Z" })
+	old := judged(t, audittest.Options{Manifest: "smoke", Seed: 9}, func(b *audittest.Build) {
+		b.Run.Revision, b.Run.Started, b.Run.ID = strings.Repeat("f", 40), "2026-11-01T00:00:00Z", "old-run"
+	})
+	parts := []report.Part{{Link: "runs/old", FS: os.DirFS(old)}, {Link: "runs/now", FS: os.DirFS(now)}, {Link: "runs/twin", FS: os.DirFS(twin)}}
+	out, err := report.Dossier(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out)
+	checkMarkdown(t, text)
+	at := strings.Index(text, "## Earlier evidence, not rerun on this base")
+	if at < 0 || !strings.Contains(text[at:], "old-run") || strings.Contains(text[strings.Index(text, "## Overview")+1:at], "Run [old-run]") {
+		t.Errorf("a run of another revision does not stand under earlier evidence:\n%s", text)
+	}
+	for _, link := range []string{"runs/old/README.md", "runs/now/README.md", "runs/twin/README.md"} {
+		if !strings.Contains(text, link) {
+			t.Errorf("no link to %s", link)
+		}
+	}
+	if strings.Count(text, "short TTFT, median") != 3 {
+		t.Error("each run needs a table of its own")
+	}
+	pr, err := report.DossierPR(parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMarkdown(t, string(pr))
+	if !strings.Contains(string(pr), "### Earlier evidence (not rerun on this base)") || strings.Count(string(pr), "\n- ab ") != 3 {
+		t.Errorf("%s", pr)
+	}
+	if _, err := report.Dossier(nil); err == nil {
+		t.Error("no run makes a dossier")
+	}
+}
+
+func TestPageOfASoak(t *testing.T) {
+	dir := judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, nil)
+	_, page := render(t, dir)
+	first, _, _ := strings.Cut(page, "## What was run")
+	for _, want := range []string{"# PASS: paired-short", "One `soak` with `solo_priority` on", "0.669 / 7.054 / 46.503 s", "46.663 s", "409: 395 completed", "8: 8 completed, 0 cancelled"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first screen lacks %q:\n%s", want, first)
+		}
+	}
+	if strings.Contains(page, "plots/pairs.svg") {
+		t.Error("a run of one arm has no pair plot")
+	}
+	broken := judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, func(b *audittest.Build) {
+		audittest.Say(b.Find(1, results.On, "A2"), "{}")
+	})
+	_, page = render(t, broken)
+	if !strings.HasPrefix(page, "# BROKEN") || !strings.Contains(page, `wrong\_answer`) {
+		t.Errorf("a wrong answer of a soak is not on its page:\n%s", page[:1500])
+	}
+}
+
+func TestCellsAreCountedAndNamed(t *testing.T) {
+	dir := judged(t, audittest.Options{Kind: "inject"}, nil)
+	raw, err := os.ReadFile(filepath.Join(dir, results.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s results.Summary
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	yes, no, told := true, false, 0.42
+	s.Cells = []results.Cell{{How: "SIGKILL", When: "decode", API: "chat", Told: &told, Pass: &yes}, {How: "exit 0", When: "idle", API: "responses", Pass: &no, Hung: 1}, {How: "abort", When: "loading", API: "chat", NotRun: "this engine loads in no time"}}
+	if err := results.WriteJSON(dir, results.SummaryFile, s); err != nil {
+		t.Fatal(err)
+	}
+	_, page := render(t, dir)
+	for _, want := range []string{"1 passed, 1 failed, 1 could not run", "**FAIL**", "not run: this engine loads in no time", "0.420 s"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
 	}
 }
