@@ -1,0 +1,7 @@
+// Package clients holds the server to the clients that people use: openai-go/v3
+// and go-openai, unchanged, against the built interlude binary with the scheduler
+// off and on. It is a module of its own, so that nobody who builds interlude
+// downloads them.
+//
+//	cd sched/serve/clients && go test ./...
+package clients
