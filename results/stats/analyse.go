@@ -63,15 +63,18 @@ type Contrast struct {
 
 // Analysis is everything that is said about a run in numbers.
 type Analysis struct {
-	Facts    Facts
-	Summary  results.Summary
-	Metrics  map[string]*Metric
-	OnlyOn   []Contrast // right in off, not in on
-	OnlyOff  []Contrast // right in on, not in off
-	Both     []Contrast // wrong in both
-	McNemar  float64    // failures (not completed), two-sided
-	FailedOn int        // discordant: completed in off only
-	FailedOf int        // discordant: completed in on only
+	Facts   Facts
+	Summary results.Summary
+	Metrics map[string]*Metric
+	OnlyOn  []Contrast // right in off, not in on
+	OnlyOff []Contrast // right in on, not in off
+	Both    []Contrast // wrong in both
+	McNemar float64    // failures (not completed), two-sided
+	// FailedOn and FailedOff count requests that completed in the other arm only.
+	FailedOn, FailedOff int
+	// TimePerTask says that the answers of the arms differ in length by more than
+	// 3 %, so that block_s stands in for output_tok_s.
+	TimePerTask bool
 
 	data       *results.Data
 	findings   []results.Finding
@@ -204,7 +207,7 @@ func (a *Analysis) contrast() {
 			}
 		}
 	}
-	a.McNemar = McNemar(a.FailedOn, a.FailedOf)
+	a.McNemar = McNemar(a.FailedOn, a.FailedOff)
 	if same.Total > 0 {
 		a.Summary.Identical = &same
 	}
@@ -229,7 +232,7 @@ func (a *Analysis) compare(n int, off, on *results.Record) {
 	case off.Done() && !on.Done():
 		a.FailedOn++
 	case on.Done() && !off.Done():
-		a.FailedOf++
+		a.FailedOff++
 	}
 	c := Contrast{n, off.Request, off.Class, a.fault(off), a.fault(on)}
 	switch {
@@ -264,12 +267,25 @@ func (a *Analysis) metrics() {
 	a.metric("output_tok_s", true, func(s *slot) value { return s.outputRate(false) })
 	a.metric("block_s", false, func(s *slot) value { return s.blockSeconds(false) })
 	a.metric("long_excess", false, (*slot).longExcess)
+	a.TimePerTask = a.lengthsDiffer()
 	a.Summary.Deltas = map[string]results.Delta{}
 	for _, name := range []string{"ttft_short", "output_tok_s", "block_s"} {
 		if m := a.Metrics[name]; m.known() {
 			a.Summary.Deltas[name] = m.delta()
 		}
 	}
+}
+
+// lengthsDiffer compares the completion tokens of the blocks of the two arms. The
+// guard of output_tok_s lends its margin to block_s then.
+func (a *Analysis) lengthsDiffer() bool {
+	var off, on float64
+	for _, p := range a.pairs {
+		b, _ := p.off.block(false)
+		c, _ := p.on.block(false)
+		off, on = off+float64(b.completion), on+float64(c.completion)
+	}
+	return off > 0 && on > 0 && math.Abs(math.Log(on/off)) > math.Log1p(0.03)
 }
 
 // known reports whether any pair has a value: a manifest without probes has no

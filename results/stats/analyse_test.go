@@ -352,6 +352,27 @@ func TestAbsentIsAbsent(t *testing.T) {
 	}
 }
 
+// TestTimePerTask: an arm that says more in the same time is not faster.
+func TestTimePerTask(t *testing.T) {
+	r := newRun(8, 0)
+	for i := range r.data.Records {
+		if rec := &r.data.Records[i]; rec.Request == "A1" && rec.Arm == "on" {
+			rec.Usage.Completion *= 2
+			rec.LastToken += at(6) // twice the tokens in 20 % more time: output_tok_s rises
+		}
+	}
+	a := r.analyse()
+	if !a.TimePerTask || a.Metrics["output_tok_s"].GuardCall != Pass || a.Summary.Verdict != results.VerdictWorse {
+		t.Fatalf("%v, guard %s, %s", a.TimePerTask, a.Metrics["output_tok_s"].GuardCall, a.Summary.Verdict)
+	}
+	if !strings.Contains(strings.Join(a.Summary.Reasons, "\n"), "judged by block_s") {
+		t.Errorf("%v", a.Summary.Reasons)
+	}
+	if newRun(8, 0).analyse().TimePerTask {
+		t.Error("equal lengths differ")
+	}
+}
+
 func soakRun() *rigRun {
 	r := &rigRun{facts: Facts{Kind: "soak", Budgets: map[string]float64{}}}
 	r.data.Run = results.Run{ID: "soak", Kind: "soak", Speed: 1, Emulated: "x", Status: "complete"}
@@ -394,6 +415,15 @@ func TestSoak(t *testing.T) {
 		}, results.VerdictInconclusive, "server_live_heap_bytes"},
 		{"wrong audit", func(r *rigRun) { r.judgement("1/A2").Right = false }, results.VerdictBroken, "1/A2"},
 		{"unplanned failure", func(r *rigRun) { r.record("1/A1").Outcome = results.StreamError }, results.VerdictBroken, "stream_error"},
+		{"a planned cancellation", func(r *rigRun) {
+			r.record("1/A1").Outcome, r.record("1/A1").Planned = results.Cancelled, "cancel"
+		}, results.VerdictPass, ""},
+		{"a planned cancellation that breaks", func(r *rigRun) {
+			r.record("1/A1").Outcome, r.record("1/A1").Planned = results.StreamError, "cancel"
+		}, results.VerdictBroken, "1/A1"},
+		{"an injected failure", func(r *rigRun) {
+			r.record("1/A1").Outcome, r.record("1/A1").Planned = results.StreamError, "inject"
+		}, results.VerdictPass, ""},
 		{"rig", func(r *rigRun) {
 			r.findings = []results.Finding{{Check: "clock", Status: "fail", Weight: results.Invalid, Text: "jump"}}
 		}, results.VerdictInvalid, "clock"},

@@ -22,8 +22,14 @@ const (
 // measured leaves out what enters no number.
 func measured(r *results.Record) bool { return r.Class != warmup && r.Class != canary }
 
-// cancels reports whether the plan ends the request itself.
-func cancels(r *results.Record) bool { return r.Planned == "cancel" }
+// cancels reports whether the plan, or an injection of it, ends the request itself.
+func cancels(r *results.Record) bool { return r.Planned != "" }
+
+// astray reports whether a request that its client was to leave ended in a third
+// way: neither left nor, too quick for that, complete.
+func astray(r *results.Record) bool {
+	return r.Planned == "cancel" && r.Outcome != results.Cancelled && r.Outcome != results.Completed
+}
 
 // slot is one server start with its measured records, in order of their due times.
 type slot struct {

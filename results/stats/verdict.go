@@ -59,8 +59,8 @@ func (a *Analysis) broken() []string {
 			reasons = append(reasons, fmt.Sprintf("pair %d, %s (%s): right with the flag off, wrong with it on: %s", c.Pair, c.Request, c.Class, c.On))
 		}
 	}
-	if a.McNemar < 0.05 && a.FailedOn > a.FailedOf {
-		reasons = append(reasons, fmt.Sprintf("%d requests failed only with the flag on, %d only with it off (exact McNemar p = %.3g)", a.FailedOn, a.FailedOf, a.McNemar))
+	if a.McNemar < 0.05 && a.FailedOn > a.FailedOff {
+		reasons = append(reasons, fmt.Sprintf("%d requests failed only with the flag on, %d only with it off (exact McNemar p = %.3g)", a.FailedOn, a.FailedOff, a.McNemar))
 	}
 	return reasons
 }
@@ -113,11 +113,24 @@ func (a *Analysis) named(weight string) map[string]bool {
 func (a *Analysis) guards(call Call) []string {
 	var reasons []string
 	for _, name := range slices.Sorted(maps.Keys(a.Facts.Guards)) {
-		if m := a.Metrics[name]; m != nil && m.GuardCall == call {
-			reasons = append(reasons, fmt.Sprintf("guard %s (−%.3g %%): %s: %s", name, 100*a.Facts.Guards[name], call, m.GuardWhy))
+		if m := a.guard(name); m != nil && m.GuardCall == call {
+			text := fmt.Sprintf("guard %s (−%.3g %%): %s: %s", name, 100*a.Facts.Guards[name], call, m.GuardWhy)
+			if m.Name != name {
+				text += fmt.Sprintf(" (judged by %s, since the answers differ in length by more than 3 %%)", m.Name)
+			}
+			reasons = append(reasons, text)
 		}
 	}
 	return reasons
+}
+
+// guard is the metric that a guard looks at: where the answers of the arms differ
+// in length by more than 3 %, time per task says more than tokens per second.
+func (a *Analysis) guard(name string) *Metric {
+	if name == "output_tok_s" && a.TimePerTask {
+		return a.Metrics["block_s"]
+	}
+	return a.Metrics[name]
 }
 
 // doubts lists what rule 4 finds.
@@ -162,7 +175,7 @@ func (a *Analysis) decideOneArm() {
 	reasons, named := a.weighed(results.Broken), a.named(results.Broken)
 	for _, s := range a.slots {
 		for _, r := range a.all(s) {
-			if r.Class == warmup || cancels(r) || named[r.ID] {
+			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) {
 				continue
 			}
 			if f := a.fault(r); f != "" && (!r.Done() || demanded(r.Class) || a.strictFault(r)) {
