@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +29,11 @@ not_run, never pass. Exit code 0 when no check failed, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range o.Only {
+				if !slices.Contains(enginetest.Names(), name) {
+					return usage("--only %q: the checks are %s", name, strings.Join(enginetest.Names(), ", "))
+				}
+			}
 			out := cmd.OutOrStdout()
 			if !asJSON {
 				o.Told = func(c enginetest.Check) { fmt.Fprintln(out, c) }
