@@ -75,8 +75,8 @@ type Request struct {
 	Format      json.RawMessage `json:"response_format,omitempty"`
 	Stop        []string        `json:"stop,omitempty"`
 	ToolChoice  string          `json:"tool_choice,omitempty"` // "required", or absent
-	Cancel      *Trigger        `json:"cancel,omitempty"`   // the client leaves then; Request may name itself
-	Rollover    bool            `json:"rollover,omitempty"` // history restarts here from the User text alone
+	Cancel      *Trigger        `json:"cancel,omitempty"`      // the client leaves then; Request may name itself
+	Rollover    bool            `json:"rollover,omitempty"`    // history restarts here from the User text alone
 
 	Expect       Expect `json:"expect"`
 	PromptTokens int    `json:"prompt_tokens,omitempty"` // exact where the manifest promises it, else 0
