@@ -238,3 +238,24 @@ func TestContextNeeded(t *testing.T) {
 		t.Errorf("%d tokens with a rollover", got)
 	}
 }
+
+// TestDrawsArePinned: a published plan must expand to the same bytes for ever. If
+// this changes on purpose, PlanSchema has to change with it.
+func TestDrawsArePinned(t *testing.T) {
+	m, err := Parse([]byte(goodManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reqs, err := Expand(m, 1, 2, wordCounter())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, r := range reqs {
+		fmt.Fprintln(&text, r.ID, r.System, r.User, r.Results, r.Seed, Answer(&r.Expect), string(mustJSON(r.Expect.Calls)))
+	}
+	const want = "6d92a671babd7eb0430b6503b5250eb2a400dbae8ed3d1d2b4b73144efb024a8"
+	if got := hash([]byte(text.String())); got != want {
+		t.Errorf("the requests hash to %s, want %s", got, want)
+	}
+}

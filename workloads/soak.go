@@ -148,7 +148,7 @@ func soakCancels(r *rand.Rand, duration time.Duration) []Conversation {
 		}
 		list = append(list, Conversation{ID: id, Steps: []Step{s}})
 		if state == AtParked {
-			nudge := Step{ID: id + "-nudge", Class: Short, After: &Trigger{Request: id, Event: AtToken, N: 10}, Plant: 3, Audit: 3, Prompt: 200, Max: 128}
+			nudge := Step{ID: id + "-nudge", Class: Short, After: &Trigger{Request: id, Event: AtToken, N: 10, OrEnd: true}, Plant: 3, Audit: 3, Prompt: 200, Max: 128}
 			list = append(list, Conversation{ID: nudge.ID, Steps: []Step{nudge}})
 		}
 	}

@@ -35,6 +35,7 @@ type Trigger struct {
 	Event   string   `json:"event,omitempty"`
 	N       int      `json:"n,omitempty"`
 	Delay   Duration `json:"delay,omitempty"`
+	OrEnd   bool     `json:"or_end,omitempty"` // the end of Request serves too, where Event never came
 }
 
 // Duration is a time.Duration written as Go writes it ("7s"). --speed divides it.
