@@ -34,8 +34,11 @@ type Engine interface {
 // ctx bounds the start, not the process.
 type Starter func(ctx context.Context) (Engine, error)
 
+// Process says which engine process to start, and how long it may take.
+type Process = process.Options
+
 // StartProcess starts real processes.
-func StartProcess(o process.Options) Starter {
+func StartProcess(o Process) Starter {
 	return func(ctx context.Context) (Engine, error) {
 		p, err := process.Start(ctx, o)
 		if err != nil {

@@ -57,13 +57,13 @@ func (r *rig) idle() time.Duration {
 		if st := r.status(); st.Waiting+st.Running+st.Parked == 0 {
 			return time.Since(from)
 		}
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 	}
 	r.t.Fatal("never idle again")
 	return 0
 }
 
-func after(d time.Duration) func() { return func() { time.Sleep(d) } }
+func after(d time.Duration) func() { return func() { pass(d) } }
 
 func longTask(nonce string) string { return words + "Write 400 lines by rule " + nonce + "." }
 
@@ -237,7 +237,7 @@ func TestS14QueueMovesAtOnce(t *testing.T) {
 		prompt := strings.Repeat("river stone ", 25_000)
 		var short *reader
 		r.leave(chatPath, ask(prompt, "stream", true), func() {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			short = r.stream(chatPath, ask("Quote: hi", "stream", true))
 		})
 		if e := short.untilContent(); e.at > 5*time.Second {
@@ -272,7 +272,7 @@ func TestS17BoundedQueue(t *testing.T) {
 					io.Copy(io.Discard, resp.Body)
 				})
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			mu.Lock()
 			if got[200] != 21 || got[429] != 979 {
 				t.Errorf("statuses %v, want 21 accepted and 979 refused", got)
@@ -295,7 +295,7 @@ func TestLeavingWhileParked(t *testing.T) {
 		solo := r.chat(body).content
 		var owner *reader
 		r.leave(chatPath, ask(longTask("a"), "stream", true), func() {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			owner = r.stream(chatPath, body)
 			owner.untilContent()
 			if st := r.status(); st.Parked != 1 {
@@ -311,7 +311,7 @@ func TestLeavingWhileParked(t *testing.T) {
 		}
 		r.leave(chatPath, ask(strings.Repeat("river stone ", 5000), "stream", true), after(200*time.Millisecond))
 		r.leave(chatPath, ask(longTask("c"), "stream", true), func() {
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 			r.leave(chatPath, ask(longTask("d"), "stream", true), after(time.Second))
 		})
 		r.idle()

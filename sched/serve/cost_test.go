@@ -51,7 +51,7 @@ func firehose(pause time.Duration) int {
 			if i%2 == 1 && pause > 0 {
 				out.Flush()
 				next = next.Add(pause)
-				time.Sleep(time.Until(next))
+				<-time.After(time.Until(next))
 			}
 		}
 		fmt.Fprintf(out, "DONE %d %d 1 1 length 0 0 0 0 0 0 0 0 %d 0\n", c.Gen.MaxNew, n, n)

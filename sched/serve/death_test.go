@@ -36,7 +36,7 @@ func TestS49HealthTellsAHang(t *testing.T) {
 		add("silence@token:30")
 		s := r.stream(chatPath, ask(longTask("a"), "stream", true))
 		s.untilContent()
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		var silent float64
 		for range 3 {
 			from := time.Now()
@@ -49,7 +49,7 @@ func TestS49HealthTellsAHang(t *testing.T) {
 			} else {
 				silent = n
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		got := sayings(t, s.rest())
 		if got.fault.str("code") != "engine_died" || got.done || len(got.finish) != 0 {
@@ -121,7 +121,7 @@ func TestParkedAndWaitingAtDeath(t *testing.T) {
 		var all sync.WaitGroup
 		parked := r.stream(chatPath, ask(longTask("a"), "stream", true))
 		parked.untilContent()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		owner := r.stream(chatPath, ask(longTask("b"), "stream", true, "priority", 2))
 		owner.untilContent()
 		waiting := r.stream(chatPath, ask("Quote: still", "stream", true, "priority", -1))
@@ -155,7 +155,7 @@ func TestS58HealthUnderLoad(t *testing.T) {
 			if status, _ := r.json("GET", "/health", nil); status != 200 || time.Since(from) > 50*time.Millisecond {
 				t.Fatalf("health: %d after %v", status, time.Since(from))
 			}
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestEngineRefusal(t *testing.T) {
 // refused while anybody waits, runs or is parked.
 func TestLazyLoadAndMaintenance(t *testing.T) {
 	lazily(t, `"lazy_load":true,"solo_priority":true,"solo_policy":"quantum","solo_quantum_s":1`, func(r *rig) {
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for _, path := range []string{"/health", "/v1/models", "/v1/status"} {
 			r.json("GET", path, nil)
 		}
@@ -208,7 +208,7 @@ func TestLazyLoadAndMaintenance(t *testing.T) {
 			}
 		}
 		busy("while decoding")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		owner := r.stream(chatPath, ask(longTask("b"), "stream", true, "priority", 1))
 		owner.untilContent()
 		busy("with one parked")
@@ -227,13 +227,13 @@ func TestLazyLoadAndMaintenance(t *testing.T) {
 	})
 	lazily(t, `"idle_unload_s":30`, func(r *rig) {
 		r.ready()
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		r.chat(ask("Quote: x"))
-		time.Sleep(29 * time.Second)
+		pass(29 * time.Second)
 		if st := r.s.loop.Health().State; st != loop.StateReady {
 			t.Errorf("after 29 s: %s", st)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if st := r.s.loop.Health().State; st != loop.StateUnloaded {
 			t.Errorf("after 31 s: %s", st)
 		}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"interlude/engine/process"
 	"interlude/sched/loop"
 )
 
@@ -115,7 +114,7 @@ func LoadConfig(o Options) (*Config, error) {
 
 // loop is the loop's part of the config.
 func (c *Config) loop(log *slog.Logger) loop.Config {
-	p := process.Options{Argv: c.Argv, Dir: c.Dir, LogPath: c.Log}
+	p := loop.Process{Argv: c.Argv, Dir: c.Dir, LogPath: c.Log}
 	if len(c.Env) > 0 {
 		p.Env = append(os.Environ(), c.Env...)
 	}

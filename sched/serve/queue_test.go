@@ -41,7 +41,7 @@ func TestS20StrictlySoonerDisplaces(t *testing.T) {
 	inBubble(t, solo+`,"solo_policy":"quantum","solo_quantum_s":1`, "", func(r *rig) {
 		low := r.stream(chatPath, ask(longTask("a"), "stream", true, "priority", 0))
 		low.untilContent()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		body := ask(words+"Write 30 lines by rule b.", "priority", 5)
 		if d := r.ttft(body); d > 3*time.Second {
 			t.Errorf("priority 5 waited %v for priority 0", d)
@@ -50,7 +50,7 @@ func TestS20StrictlySoonerDisplaces(t *testing.T) {
 		body["priority"] = 0
 		delete(body, "stream")
 		equal := r.stream(chatPath, ask(words+"Write 30 lines by rule b.", "stream", true, "priority", 0))
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if st := r.status(); st.Counters.Preemptions != 1 {
 			t.Errorf("%d preemptions: equal urgency displaces nobody", st.Counters.Preemptions)
 		}
@@ -63,7 +63,7 @@ func TestS21ParkedComeBackFirst(t *testing.T) {
 	inBubble(t, solo+`,"solo_policy":"quantum","solo_quantum_s":1`, "", func(r *rig) {
 		long := r.stream(chatPath, ask(words+"Write 60 lines by rule a.", "stream", true, "priority", 0))
 		long.untilContent()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		first := r.stream(chatPath, ask(words+"Write 10 lines by rule b.", "stream", true, "priority", 1))
 		first.untilContent()
 		var flood []*reader
@@ -130,7 +130,7 @@ func TestS25EndlessShortsDoNotStarve(t *testing.T) {
 				}()
 			}
 		}()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		d := r.ttft(ask(strings.Repeat("river stone ", 5000), "max_tokens", 300))
 		close(stop)
 		<-done
@@ -148,7 +148,7 @@ func TestS26PauseOfADecoder(t *testing.T) {
 		long := r.stream(chatPath, ask(longTask("a"), "stream", true, "max_tokens", 3000))
 		long.untilContent()
 		go func() {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			resp, err := r.try(context.Background(), "POST", chatPath, ask(strings.Repeat("river stone ", 2500), "max_tokens", 50, "priority", 1))
 			if err == nil {
 				io.Copy(io.Discard, resp.Body)
@@ -173,7 +173,7 @@ func TestS26PauseOfADecoder(t *testing.T) {
 func TestS29NewcomerDuringALongAnswer(t *testing.T) {
 	inBubble(t, solo, "", func(r *rig) {
 		r.stream(chatPath, ask(longTask("a"), "stream", true, "max_tokens", 1500)).untilContent()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if d := r.ttft(ask(strings.Repeat("river stone ", 4750), "max_tokens", 20, "priority", 1)); d > 12*time.Second {
 			t.Errorf("9.5K tokens waited %v", d)
 		}
@@ -297,7 +297,7 @@ func TestPriorityHasThreeSources(t *testing.T) {
 				t.Errorf("%+v: not in the status", tt)
 			}
 			s.resp.Body.Close()
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
 	})
 }

@@ -267,6 +267,9 @@ func (r *rig) try(ctx context.Context, method, path string, body any, headers ..
 	return r.client.Do(req)
 }
 
+// pass lets virtual time pass; outside a bubble it would wait for nothing real.
+func pass(d time.Duration) { time.Sleep(d) }
+
 // object is decoded JSON, for tests that look at single members.
 type object map[string]any
 

@@ -271,7 +271,7 @@ func TestStateComments(t *testing.T) {
 	inBubble(t, `"solo_priority":true,"solo_policy":"quantum"`, "", func(r *rig) {
 		long := r.stream("/v1/chat/completions", ask(words+"Write 100 lines by rule n1.", "stream", true))
 		long.untilContent()
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		short := r.chat(ask("hello", "max_tokens", 5))
 		if len(short.finish) != 1 {
 			t.Fatalf("short: %+v", short)
