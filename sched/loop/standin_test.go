@@ -481,6 +481,37 @@ func TestS46AbortedReadIsNotReused(t *testing.T) {
 	}
 }
 
+// TestFollowUpKeepsItsCache: a short follow-up turn of a long conversation runs
+// inside another's answer, boosted but without ckpt=0, so that the turn after it
+// still finds everything.
+func TestFollowUpKeepsItsCache(t *testing.T) {
+	for _, name := range []string{sched.Quantum, sched.Budget} {
+		synctest.Test(t, func(t *testing.T) {
+			l := running(t, Config{Machine: policy(name), Start: standIn()})
+			history := turn(filler(20_000, "a") + task("Say %d words", 5, "n1"))
+			ids, _ := everything(t, submit(t, l, Spec{Prompt: history, MaxNew: 50}))
+			long := Spec{Prompt: turn(filler(500, "b") + task("Write %d lines", 100, "n2")), MaxNew: 4000}
+			other := later(submit(t, l, long))
+			for n := range 3 {
+				time.Sleep(7 * time.Second)
+				history = slices.Concat(history, ids, say(5, fmt.Sprint("f", n)))
+				a := collect(submit(t, l, Spec{Prompt: history, MaxNew: 50}))
+				ids = a.ids
+				if a.end.Err != nil || a.first > 2*time.Second || a.end.Stats.Cached < len(history)-100 {
+					t.Errorf("%s: follow-up %d: first token after %v, %d of %d cached, %v", name, n, a.first, a.end.Stats.Cached, len(history), a.end.Err)
+				}
+			}
+			if a := <-other; a.end.Err != nil || a.end.Stats.Parks == 0 {
+				t.Errorf("%+v", a.end)
+			}
+			s, _ := l.Status(t.Context())
+			if s.Counters.LostPrefix != 0 || s.Counters.UnreadError > 100 {
+				t.Errorf("lost %d, estimates off by %d", s.Counters.LostPrefix, s.Counters.UnreadError)
+			}
+		})
+	}
+}
+
 // TestS42WhatCannotBeResumedIsNotParked: opt-outs run to their end, whoever waits.
 func TestS42WhatCannotBeResumedIsNotParked(t *testing.T) {
 	for _, name := range []string{sched.Quantum, sched.Budget} {
