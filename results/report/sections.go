@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"interlude/results"
 )
@@ -176,6 +177,8 @@ func parkPlaces(r *results.Record) []string {
 			places = append(places, "before the first token (a read)")
 		case r.FirstTool > 0 && seen.At >= r.FirstTool:
 			places = append(places, "inside tool arguments")
+		case splits(r, seen.At):
+			places = append(places, "at a character of several bytes")
 		case r.FirstContent > 0 && seen.At >= r.FirstContent:
 			places = append(places, "text")
 		default:
@@ -183,6 +186,21 @@ func parkPlaces(r *results.Record) []string {
 		}
 	}
 	return places
+}
+
+// splits reports whether the character that was to come next, when the server
+// said so, has several bytes: the engine may have stopped inside it, and what the
+// client saw cannot tell that from before it.
+func splits(r *results.Record, at results.Stamp) bool {
+	said := 0
+	for _, c := range r.Chunks {
+		if c.At > at {
+			break
+		}
+		said += c.Bytes
+	}
+	whole := r.Reasoning + r.Text
+	return len(r.Tools) == 0 && said < len(whole) && whole[said] >= utf8.RuneSelf
 }
 
 // answers are the correctness tables and every failure with its raw excerpt.
