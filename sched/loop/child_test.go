@@ -34,16 +34,16 @@ func TestMain(m *testing.M) {
 // patience bounds what a test with a real child waits for; it asserts no time.
 const patience = 10 * time.Second
 
-// child starts the stand-in as a process, 20 times as fast as its profile.
+// child starts the stand-in as a process, 40 times as fast as its profile.
 func child(t *testing.T, flags ...string) (Starter, sched.Config) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := append([]string{exe, "--serve", "--conversation-cache-mib", "65536", "--load", "0s", "--speed", "20"}, flags...)
+	argv := append([]string{exe, "--serve", "--conversation-cache-mib", "65536", "--load", "0s", "--speed", "40"}, flags...)
 	m := policy(sched.Quantum)
-	m.TimeScale = 20
+	m.TimeScale = 40
 	return StartProcess(process.Options{Argv: argv, LogPath: filepath.Join(t.TempDir(), "engine.log")}), m
 }
 
