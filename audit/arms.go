@@ -127,7 +127,7 @@ func (e *evidence) checkOneArm() {
 			continue
 		}
 		switch {
-		case failed(rec) && rec.Planned == "":
+		case failed(rec) && (rec.Planned == "" || rec.Planned == "cancel"):
 			e.fail("unplanned_failure", results.Broken, []string{rec.ID}, rec.Error, "%s (%s) ended as %s", rec.ID, rec.Class, rec.Outcome)
 		case !failed(rec) && !v.Right && !v.Scored:
 			e.fail("wrong_answer", results.Broken, []string{rec.ID}, v.Excerpt, "%s (%s): %s", rec.ID, rec.Class, some(v.Faults))

@@ -182,7 +182,7 @@ func (c *recheck) answers(name string, got *results.Arm, recs []*results.Record)
 		return 0
 	}
 	for _, r := range recs {
-		if r.Planned == "cancel" {
+		if r.Planned != "" {
 			continue
 		}
 		if j := c.judged[r.ID]; j != nil && j.Strict != nil {

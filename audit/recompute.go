@@ -29,7 +29,7 @@ func middle(values []float64) float64 {
 }
 
 // wanted reports whether a record of a class enters its numbers.
-func wanted(r *results.Record, class string) bool { return r.Class == class && r.Planned != "cancel" }
+func wanted(r *results.Record, class string) bool { return r.Class == class && r.Planned == "" }
 
 func ttfts(recs []*results.Record, class string) []float64 {
 	var out []float64
@@ -198,7 +198,7 @@ func (c *recheck) equalText(s results.Summary, whole func(pair int) bool) {
 	equal, total := 0, 0
 	for i := range c.data.Records {
 		r := &c.data.Records[i]
-		if r.AA || !whole(r.Pair) || r.Class != "long" || r.Outcome != results.Completed || r.Planned == "cancel" {
+		if r.AA || !whole(r.Pair) || r.Class != "long" || r.Outcome != results.Completed || r.Planned != "" {
 			continue
 		}
 		key := fmt.Sprint(r.Pair, "/", r.Request)
