@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 )
 
@@ -294,4 +295,27 @@ func TestChunkIsAPair(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"at":1}`), &c); err == nil {
 		t.Error("an object is no chunk")
 	}
+}
+
+// FuzzOpen: whatever stands in the files, each whole line is a record or named as
+// damage, and nothing panics.
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte("{\"id\":\"1/A1\",\"chunks\":[[5,3]]}\n{\"id\":"))
+	f.Add([]byte("null\n[]\n{}\n"))
+	f.Add([]byte("\n\n\xff\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fsys := fstest.MapFS{PlanFile: {Data: []byte("{}")}, RunFile: {Data: []byte(`{"schema":1}`)},
+			RecordsFile: {Data: data}, EventsFile: {}, SamplesFile: {}, AttemptsFile: {}}
+		d, err := Open(fsys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Count(string(data), "\n")
+		if len(data) > 0 && data[len(data)-1] != '\n' {
+			lines++
+		}
+		if len(d.Records)+len(d.Damage) != lines {
+			t.Fatalf("%d lines, %d records, damage %v", lines, len(d.Records), d.Damage)
+		}
+	})
 }

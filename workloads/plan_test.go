@@ -259,3 +259,22 @@ func TestDrawsArePinned(t *testing.T) {
 		t.Errorf("the requests hash to %s, want %s", got, want)
 	}
 }
+
+// FuzzReadPlan: what is read is written again as the same bytes.
+func FuzzReadPlan(f *testing.F) {
+	m, err := Parse([]byte(goodManifest))
+	if err != nil {
+		f.Fatal(err)
+	}
+	p, err := NewPlan(m, PlanOptions{Kind: "ab", Pairs: 3}, wordCounter())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p.Encode())
+	f.Add([]byte(`{"schema": 1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, err := ReadPlan(data); err == nil && string(p.Encode()) != string(data) {
+			t.Fatalf("%q became %q", data, p.Encode())
+		}
+	})
+}
