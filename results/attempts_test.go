@@ -19,6 +19,9 @@ func TestLedgerNumbersStarts(t *testing.T) {
 	if a, b, c, d := start("m", "t"), start("m", "t"), start("m", "other"), start("m", "t"); a != 1 || b != 2 || c != 1 || d != 3 {
 		t.Errorf("numbers %d %d %d %d", a, b, c, d)
 	}
+	if n := start("another", "t"); n != 1 {
+		t.Errorf("the first start of another manifest has number %d", n)
+	}
 	must(t, l.End(Attempt{N: 2, Run: "r", Manifest: "m", Target: "t", Verdict: VerdictInvalid}))
 	list, err := l.Read("m", "t")
 	must(t, err)

@@ -157,6 +157,26 @@ func TestExcessIsNotBlamedForTheOvertaker(t *testing.T) {
 	near(t, "on", *m.Pairs[0].On, 27.7-0.59, 0.05)
 }
 
+// TestEarlierRequestsDoNotOvertake: one that was sent before the long answer and
+// ended within it was in front of it in any order.
+func TestEarlierRequestsDoNotOvertake(t *testing.T) {
+	r := newRun(4, 0)
+	before := *r.analyse().Metrics["long_excess"].Pairs[0].Off
+	early := r.record("1/A2")
+	early.Sent, early.LastToken = at(99), at(101)
+	early.Timings = results.Timings{"prompt_ms": 1000, "predicted_ms": 1000}
+	near(t, "off", *r.analyse().Metrics["long_excess"].Pairs[0].Off, before, 1e-9)
+}
+
+func TestRoundTripNeedsCalls(t *testing.T) {
+	r := newRun(4, 0)
+	r.record("1/B1").Tools = nil
+	r.judgement("4/B1").Right = false
+	if n := *r.analyse().Summary.Arms["off"].RoundTrips; n != 2 {
+		t.Errorf("%d round trips of 4: in one nothing was called, in another the wrong thing", n)
+	}
+}
+
 // TestVerdicts edits the good run in one way each.
 func TestVerdicts(t *testing.T) {
 	fail := func(check, weight string) func(r *rigRun) {
