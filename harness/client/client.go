@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"interlude/results"
@@ -40,6 +42,8 @@ type Client struct {
 	base      time.Time
 	transport *http.Transport
 	bearer    string
+	urls      map[string]*url.URL // by API; empty where BaseURL is none
+	tapes     sync.Pool           // of *tape
 }
 
 // New makes a client. Nothing is dialled yet.
@@ -51,9 +55,14 @@ func New(opt Options) *Client {
 		opt.MaxEvent = MaxEvent
 	}
 	opt.BaseURL = strings.TrimSuffix(opt.BaseURL, "/")
-	c := &Client{opt: opt, base: opt.Base, transport: newTransport(opt.Dial)}
+	c := &Client{opt: opt, base: opt.Base, transport: newTransport(opt.Dial), urls: map[string]*url.URL{}, tapes: sync.Pool{New: newTape}}
 	if opt.APIKey != "" {
 		c.bearer = "Bearer " + opt.APIKey
+	}
+	for api, path := range map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses"} {
+		if u, err := url.Parse(opt.BaseURL + path); err == nil { // else every request says so
+			c.urls[api] = u
+		}
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -33,14 +34,6 @@ func (x *exchange) tell(m Moment) {
 	}
 }
 
-// path of each API under the base URL.
-func path(api string) string {
-	if api == "responses" {
-		return "/v1/responses"
-	}
-	return "/v1/chat/completions"
-}
-
 // send makes the one attempt. The request carries no GetBody, without which the
 // transport cannot send a body a second time behind our back.
 func (x *exchange) send(accept string) (*http.Response, error) {
@@ -48,20 +41,23 @@ func (x *exchange) send(accept string) (*http.Response, error) {
 		x.conns++
 		x.reused = i.Reused
 	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.c.opt.BaseURL+path(x.call.API), nil)
-	if err != nil {
-		return nil, err
+	to := x.c.urls[x.call.API]
+	if to == nil {
+		return nil, fmt.Errorf("no address for API %q at %q", x.call.API, x.c.opt.BaseURL)
 	}
-	req.Body = io.NopCloser(bytes.NewReader(x.call.Body))
-	req.ContentLength = int64(len(x.call.Body))
-	req.Header["Content-Type"] = []string{"application/json"}
-	req.Header["Accept"] = []string{accept}
+	header := make(http.Header, 4+len(x.call.Header))
+	header["Content-Type"] = []string{"application/json"}
+	header["Accept"] = []string{accept}
 	if x.c.bearer != "" {
-		req.Header["Authorization"] = []string{x.c.bearer}
+		header["Authorization"] = []string{x.c.bearer}
 	}
 	for k, v := range x.call.Header {
-		req.Header.Set(k, v)
+		header.Set(k, v)
 	}
+	req := (&http.Request{
+		Method: http.MethodPost, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(bytes.NewReader(x.call.Body)), ContentLength: int64(len(x.call.Body)),
+	}).WithContext(ctx)
 	x.rec.Sent = x.c.Now()
 	x.tell(Moment{Event: "sent", At: x.rec.Sent})
 	resp, err := x.c.transport.RoundTrip(req)
@@ -97,15 +93,38 @@ func (x *exchange) stream() {
 		return
 	}
 	d := newDecoder(x)
-	tape := &tape{note: make(chan struct{}, 1)}
+	t := x.c.tapes.Get().(*tape)
+	defer x.c.wipe(t)
 	var wg sync.WaitGroup
 	if x.call.Watch != nil {
-		wg.Go(func() { tape.follow(d) })
+		wg.Go(func() { t.follow(d) })
 	}
-	err = x.receive(resp.Body, tape)
+	err = x.receive(resp.Body, t)
 	wg.Wait()
-	d.rest(tape.arena, tape.joined, tape.items)
-	x.settleStream(d, tape, err)
+	d.rest(t.arena, t.joined, t.items)
+	x.settleStream(d, t, err)
+}
+
+// newTape has room for a short answer.
+func newTape() any {
+	return &tape{arena: make([]byte, 0, 2*readRoom), items: make([]item, 0, 64), note: make(chan struct{}, 1)}
+}
+
+// keepTape is the largest arena that is kept for the next request.
+const keepTape = 1 << 20
+
+// wipe gives a tape back once nothing points into it: a record holds copies.
+func (c *Client) wipe(t *tape) {
+	if cap(t.arena) > keepTape {
+		return
+	}
+	clear(t.joined)
+	t.arena, t.joined, t.items, t.closed, t.pending = t.arena[:0], t.joined[:0], t.items[:0], false, false
+	select {
+	case <-t.note: // nobody followed it
+	default:
+	}
+	c.tapes.Put(t)
 }
 
 // tape is what the receive path has written down so far. Bytes and items once
@@ -154,8 +173,8 @@ const readRoom = 16 << 10
 // receive reads until the end of the body, the terminal marker or an error. It
 // returns nil for a clean end of the body and for a terminal marker.
 func (x *exchange) receive(body io.Reader, t *tape) error {
-	p := &parser{marker: x.marker()}
-	arena := make([]byte, 0, 2*readRoom)
+	p := &parser{marker: x.marker(), joined: t.joined, items: t.items}
+	arena := t.arena
 	watched := x.call.Watch != nil
 	var failed error
 	for failed == nil {
