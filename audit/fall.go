@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"interlude/results"
 	"interlude/sched"
@@ -176,96 +175,6 @@ func (e *evidence) parkings(slot int, t tale) map[sched.ID]float64 {
 		}
 	}
 	return out
-}
-
-// Slow is a probe whose first token took long, and who held the engine meanwhile.
-type Slow struct {
-	Record  string
-	Seconds float64 // TTFT
-	Held    []string
-}
-
-// SlowProbes explains every completed probe whose TTFT is above limit seconds by
-// the GENs that the engine ran between its arrival and its start, from the
-// journal; Held is empty where none lies in the run.
-func SlowProbes(fsys fs.FS, limit float64) ([]Slow, error) {
-	data, err := results.Open(fsys)
-	if err != nil {
-		return nil, fmt.Errorf("slow probes: %w", err)
-	}
-	e := &evidence{fsys: fsys, data: data, slots: map[int]results.SlotInfo{}}
-	for _, s := range data.Run.Slots {
-		e.slots[s.Slot] = s
-	}
-	var out []Slow
-	for _, s := range data.Run.Slots {
-		var list []*results.Record
-		for i := range data.Records {
-			r := &data.Records[i]
-			if v, ok := r.TTFT(); ok && r.Slot == s.Slot && r.Class == "probe" && v > limit {
-				list = append(list, r)
-			}
-		}
-		if len(list) == 0 {
-			continue
-		}
-		t, recs := e.named(s.Slot)
-		for _, r := range list {
-			v, _ := r.TTFT()
-			out = append(out, Slow{r.ID, v, t.held(r, recs)})
-		}
-	}
-	return out, nil
-}
-
-// held names what ran between a request's arrival and its first GEN.
-func (t *tale) held(r *results.Record, recs []*results.Record) []string {
-	names := map[sched.ID]string{}
-	var id sched.ID
-	for i, rec := range recs {
-		names[t.arrivals[i]] = rec.Request
-		if rec == r {
-			id = t.arrivals[i]
-		}
-	}
-	first, ok := t.first(id)
-	if !ok {
-		return nil
-	}
-	arrived, started := t.arrived[id], t.gens[first].from
-	var out []string
-	for _, g := range t.gens {
-		to := g.to
-		if to == 0 {
-			to = started
-		}
-		for _, part := range g.parts(to) {
-			from, until := max(part.from, arrived), min(part.to, started)
-			if until-from > time.Millisecond {
-				out = append(out, fmt.Sprintf("%s %s %.2f s", names[g.id], part.what, (until-from).Seconds()))
-			}
-		}
-	}
-	return out
-}
-
-type stretch struct {
-	what     string
-	from, to time.Duration
-}
-
-// parts are the read and the decode of a GEN.
-func (g *gen) parts(to time.Duration) []stretch {
-	read := "read"
-	if g.upto > 0 {
-		read = fmt.Sprintf("slice to %d", g.upto)
-	} else if g.reused > 0 {
-		read = fmt.Sprintf("read from %d", g.reused)
-	}
-	if g.first == 0 {
-		return []stretch{{read, g.from, to}}
-	}
-	return []stretch{{read, g.from, g.first}, {"decode", g.first, to}}
 }
 
 // checkFalls names probes whose time nobody owns.

@@ -33,6 +33,7 @@ type tale struct {
 	prompt   map[sched.ID]int
 	arrivals []sched.ID
 	arrived  map[sched.ID]time.Duration
+	asked    map[sched.ID]sched.Request
 }
 
 // ended are the GENs that the engine wrote a line about.
@@ -48,7 +49,7 @@ func (t *tale) first(id sched.ID) (int, bool) {
 
 // readJournal replays a journal and collects its GENs.
 func readJournal(raw []byte) (tale, error) {
-	t := tale{prompt: map[sched.ID]int{}, arrived: map[sched.ID]time.Duration{}}
+	t := tale{prompt: map[sched.ID]int{}, arrived: map[sched.ID]time.Duration{}, asked: map[sched.ID]sched.Request{}}
 	open, process := -1, 0
 	stopped := time.Duration(-1) // when the present holder's STOP was written
 	var err error
@@ -56,7 +57,7 @@ func readJournal(raw []byte) (tale, error) {
 		if e.Kind == sched.Arrive {
 			t.prompt[e.ID] = e.Request.Prompt
 			t.arrivals = append(t.arrivals, e.ID)
-			t.arrived[e.ID] = e.At
+			t.arrived[e.ID], t.asked[e.ID] = e.At, e.Request
 		}
 		if open >= 0 && (e.ID == t.gens[open].id || e.Kind == sched.EngineDied) {
 			open = t.gens[open].hear(e, open)

@@ -225,7 +225,11 @@ func (s *source) attempts(p *page) {
 // reproduce ends the page: one command, the files, the end of the chain.
 func (s *source) reproduce(p *page) {
 	p.heading(2, "Reproduce, check, files")
-	p.fence("sh", "interlude ab --plan plan.json        # the same plan again, elsewhere\ninterlude audit .                    # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
+	again := "interlude ab --plan plan.json"
+	if s.run.Kind != "ab" {
+		again = strings.Join(s.run.Command, " ")
+	}
+	p.fence("sh", again+"   # the same again, elsewhere\ninterlude audit .   # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
 	p.para("Files: `plan.json` (what was to be done), `run.json` (what was run), `records.jsonl` (a line a request), `events.jsonl`, `samples.jsonl`, `attempts.jsonl`, `findings.json`, `judgements.json`, `summary.json` (this page for machines), `slots/` (logs of each server and engine where kept), `plots/`.")
 	if s.run.Chain != "" {
 		p.para("Each line of `records.jsonl` carries the hash of the line before it. %d records; the last one hashes to %s. An edited record breaks this chain.", s.run.Records, code(s.run.Chain))

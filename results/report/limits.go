@@ -1,6 +1,11 @@
 package report
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"interlude/results"
+)
 
 // limit is one entry of the catalogue: a sentence and when it applies.
 type limit struct {
@@ -85,8 +90,14 @@ func (s *source) limitList() []string {
 		{"No speculative decoding took place, so its interplay with parks is not covered.", !spec},
 		{"With " + trimFloat(float64(s.summary.Pairs)) + " pairs the order of the slots cannot be separated from the effect, and no rank test can reach 5 %.", short},
 		{"Byte-equal text between separate runs is claimed for this engine only; a GPU engine need not give it.", s.run.Emulated != ""},
-		{"Read slices rest on the engine's source and were not yet seen on hardware.", strings.Contains(s.plan.Policy, "budget")},
+		{"Read slices rest on the engine's source and were not yet seen on hardware.", strings.Contains(s.plan.Policy, "budget") && s.run.Emulated != "" && !s.resumesReads()},
 	})
+}
+
+// resumesReads reports whether the engine keeps a stopped read, so that nothing is
+// read in slices.
+func (s *source) resumesReads() bool {
+	return slices.ContainsFunc(s.run.Slots, func(slot results.SlotInfo) bool { return slot.Info["resume_prefill"] == "1" })
 }
 
 func (s *source) hasControl() bool {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -142,6 +144,36 @@ func spread(k, n int) float64 {
 		return 0
 	}
 	return 0.22 * (2*float64(k)/float64(n-1) - 1)
+}
+
+// point is one probe at its time.
+type point struct {
+	arm      string
+	at, ttft float64 // s
+}
+
+// overTimePlot shows a drift, and when the slow probes came.
+func overTimePlot(title string, points []point) ([]byte, error) {
+	p := newPlot(title, "seconds since the first request", "")
+	var all []float64
+	byArm := map[string]plotter.XYs{}
+	latest := 0.0
+	for _, x := range points {
+		all = append(all, x.ttft)
+		latest = max(latest, x.at)
+		byArm[x.arm] = append(byArm[x.arm], plotter.XY{X: x.at, Y: x.ttft})
+	}
+	logSeconds(p, all)
+	for _, arm := range slices.Sorted(maps.Keys(byArm)) {
+		s, err := plotter.NewScatter(byArm[arm])
+		if err != nil {
+			return nil, err
+		}
+		s.GlyphStyle = draw.GlyphStyle{Color: armColour(arm), Radius: 2.2, Shape: draw.CircleGlyph{}}
+		p.Add(s)
+	}
+	p.X.Min, p.X.Max = 0, latest*1.02+1e-9
+	return svg(p, 22*vg.Centimeter, 9*vg.Centimeter)
 }
 
 // pairLine is one pair: the primary metric in both arms.

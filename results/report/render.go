@@ -90,6 +90,13 @@ func (s *source) plots(files Files) error {
 		}
 		files["plots/pairs.svg"] = img
 	}
+	if s.run.Kind != "ab" && len(dots) > 0 {
+		img, err := overTimePlot("TTFT of short requests over the run (log scale)"+s.tag(), s.overTime())
+		if err != nil {
+			return err
+		}
+		files["plots/ttft-over-time.svg"] = img
+	}
 	if pair, lanes := s.timeline(); len(lanes) > 0 {
 		img, err := timelinePlot(fmt.Sprintf("Who held the engine, pair %d (thin line: waiting; bar: tokens flow)%s", pair, s.tag()), lanes)
 		if err != nil {
@@ -129,6 +136,9 @@ func (s *source) pictures(p *page, files Files) {
 	if files["plots/timeline.svg"] != nil {
 		p.para("![Timeline of one pair](plots/timeline.svg)")
 		p.para("One pair on one clock, from the client's own stamps. A thin line is a request that waits, a bar is one whose tokens flow. With the flag on, the gap in a long answer is its park: the engine was somebody else's.")
+	}
+	if files["plots/ttft-over-time.svg"] != nil {
+		p.para("![TTFT over the run](plots/ttft-over-time.svg)")
 	}
 	if files["plots/ttft.svg"] != nil {
 		p.para("![TTFT by arm](plots/ttft.svg)")

@@ -68,3 +68,23 @@ func flows(r *results.Record, base results.Stamp) [][2]float64 {
 	}
 	return append(spans, [2]float64{results.Seconds(base, start), max(results.Seconds(base, prev), results.Seconds(base, start)+0.02)})
 }
+
+// overTime is every completed probe's TTFT against the time at which it was due,
+// in seconds since the first of its slot.
+func (s *source) overTime() []point {
+	var list []point
+	first := map[int]results.Stamp{}
+	for i := range s.records {
+		r := &s.records[i]
+		if first[r.Slot] == 0 || r.Due < first[r.Slot] {
+			first[r.Slot] = r.Due
+		}
+	}
+	for i := range s.records {
+		r := &s.records[i]
+		if v, ok := r.TTFT(); ok && v > 0 && r.Class == "probe" {
+			list = append(list, point{r.Arm, results.Seconds(first[r.Slot], r.Due), v})
+		}
+	}
+	return list
+}

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"interlude/audit"
@@ -55,46 +57,86 @@ func (s *source) waterfall(p *page) error {
 	if rests > 0 {
 		p.para("**%d probes have an unexplained rest of more than %.0f ms**; the checks below list them.", rests, 1000*audit.UnexplainedLimit)
 	}
-	return s.slow(p)
+	return s.met(p)
 }
 
 // slowLimit is the TTFT at ×1, in seconds, above which a probe with the flag on is
 // explained by name.
 const slowLimit = 8.0
 
-// slow names what held the engine while a probe waited long although the flag was on.
-func (s *source) slow(p *page) error {
+// mostSlow bounds the table of slow probes.
+const mostSlow = 25
+
+// met says what probes found when they arrived, and explains by name those that
+// waited long although the flag was on.
+func (s *source) met(p *page) error {
+	met, err := audit.Meetings(s.fsys)
+	if err != nil {
+		return err
+	}
 	limit := slowLimit
 	if s.run.Speed > 0 {
 		limit /= s.run.Speed
 	}
-	list, err := audit.SlowProbes(s.fsys, limit)
-	if err != nil {
-		return err
+	found := map[string][]float64{}
+	type slow struct {
+		id   string
+		ttft float64
+		held string
 	}
+	var list []slow
+	s.each(results.On, func(r *results.Record) {
+		v, ok := r.TTFT()
+		if !ok || r.Class != "probe" {
+			return
+		}
+		m, known := met[r.ID]
+		if known {
+			found[m.Found] = append(found[m.Found], v)
+		}
+		if v > limit {
+			list = append(list, slow{r.ID, v, holders(m.Held)})
+		}
+	})
+	if len(found) > 0 {
+		p.para("What held the engine when a probe of arm on arrived (from the journal; the first that fits):")
+		var rows [][]string
+		for _, name := range audit.FoundNames() {
+			if v := found[name]; len(v) > 0 {
+				rows = append(rows, []string{name, fmt.Sprint(len(v)), secs(nearestRank(v, 0.5)), secs(nearestRank(v, 0.95)), secs(nearestRank(v, 1))})
+			}
+		}
+		p.table(false, []string{"found", "n", "TTFT median", "p95", "max"}, rows)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(list, func(a, b slow) int { return -cmp.Compare(a.ttft, b.ttft) })
 	var rows [][]string
-	for _, x := range list {
-		if r := s.record(x.Record); r == nil || r.Arm != results.On {
-			continue
-		}
-		held := strings.Join(x.Held, ", ")
-		if held == "" {
-			held = "no journal tells"
-		}
-		rows = append(rows, []string{mark(code(x.Record)), secs(x.Seconds), held})
+	for _, x := range list[:min(mostSlow, len(list))] {
+		rows = append(rows, []string{mark(code(x.id)), secs(x.ttft), x.held})
 	}
-	if len(rows) > 0 {
-		p.para("Every probe of arm on that waited more than %s, and what held the engine between its arrival and its start:", secs(limit))
-		p.table(true, []string{"probe", "TTFT", "held by"}, rows)
-	}
+	p.para("%d probes of arm on waited more than %s; the slowest, and who held the engine between their arrival and their start:", len(list), secs(limit))
+	p.table(true, []string{"probe", "TTFT", "held by"}, rows)
 	return nil
 }
 
-func (s *source) record(id string) *results.Record {
-	for i := range s.records {
-		if s.records[i].ID == id {
-			return &s.records[i]
+// holders writes the four longest shares and the sum of the others.
+func holders(list []audit.Share) string {
+	if len(list) == 0 {
+		return "nobody, or no journal tells"
+	}
+	var parts []string
+	rest := 0.0
+	for i, h := range list {
+		if i < 4 {
+			parts = append(parts, fmt.Sprintf("%s %s %.2f s", h.Request, h.Doing, h.Seconds))
+		} else {
+			rest += h.Seconds
 		}
 	}
-	return nil
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d others %.2f s", len(list)-4, rest))
+	}
+	return strings.Join(parts, ", ")
 }
