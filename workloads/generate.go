@@ -13,7 +13,7 @@ const turnOverhead = 14
 
 // share is the part of the duration that is planned; the rest is what switching
 // between requests costs.
-const share = 0.96
+const share = 0.93
 
 // talk is a closed-loop conversation that grows step by step.
 type talk struct {

@@ -12,17 +12,18 @@ import (
 // every state, and interactive probes. Every answer is one JSON object or one or
 // more tool calls.
 const (
-	soakTalks   = 3
-	soakProbe   = 8 * time.Second       // mean distance of probes
-	soakCancel  = 220 * time.Second     // distance of planned cancellations
-	soakCycles  = 6                     // cycles between two rollovers of one conversation
-	soakSmall   = 30_000                // tokens of a small rollover
-	soakCold    = 110_000               // of a cold one
-	soakBig     = 132_000               // of one that keeps the beginning
-	soakKeep    = 16_384                // tokens of it
-	soakLongest = 60                    // fields of a long audit
-	soakTool    = "reserve"             // its array argument is long
-	soakStop    = ", \"zz_never_a_name" // its beginning stands between any two fields
+	soakTalks       = 3
+	soakProbe       = 8 * time.Second       // mean distance of probes
+	soakCancel      = 220 * time.Second     // distance of planned cancellations
+	soakCancelLeast = 45 * time.Second      // in a short soak, until there are four
+	soakCycles      = 6                     // cycles between two rollovers of one conversation
+	soakSmall       = 30_000                // tokens of a small rollover
+	soakCold        = 110_000               // of a cold one
+	soakBig         = 132_000               // of one that keeps the beginning
+	soakKeep        = 16_384                // tokens of it
+	soakLongest     = 60                    // fields of a long audit
+	soakTool        = "reserve"             // its array argument is long
+	soakStop        = ", \"zz_never_a_name" // its beginning stands between any two fields
 )
 
 // soak makes the conversations, and what happens beside them.
@@ -131,26 +132,25 @@ func soakProbes(r *rand.Rand, duration time.Duration) []Conversation {
 }
 
 // soakCancels are requests that their client leaves: while queued, reading,
-// decoding and parked, in turn. One that has to be parked is met by a short
-// request of its own.
+// decoding and parked, in turn. One that has to be parked speaks for half a minute,
+// so that a probe meets it; it may end before one does.
 func soakCancels(r *rand.Rand, duration time.Duration) []Conversation {
 	states := []string{AtQueued, AtReading, AtDecoding, AtParked}
-	n := max(len(states), int(duration/soakCancel))
+	n := max(int(duration/soakCancel), min(len(states), int(duration/soakCancelLeast)))
 	var list []Conversation
 	for i := range n {
 		id, state := fmt.Sprintf("X%d", i+1), states[i%len(states)]
 		at := time.Duration((float64(i) + 0.2 + 0.6*r.Float64()) / float64(n) * float64(duration))
 		// More than 256 tokens, so that it is never small and has to queue.
-		s := Step{ID: id, Class: Long, After: &Trigger{Delay: Duration(at)}, Plant: 150, Audit: 150, Prompt: 5_000 + r.IntN(4_000), Max: 5000,
+		s := Step{ID: id, Class: Long, After: &Trigger{Delay: Duration(at)}, Plant: 150, Audit: 150, Prompt: 8_000 + r.IntN(4_000), Max: 6000,
 			Cancel: &Trigger{Request: id, Event: state}}
-		if state == AtDecoding {
+		switch state {
+		case AtDecoding:
 			s.Cancel = &Trigger{Request: id, Event: AtToken, N: 20}
+		case AtParked:
+			s.Plant, s.Audit = 240, 240
 		}
 		list = append(list, Conversation{ID: id, Steps: []Step{s}})
-		if state == AtParked {
-			nudge := Step{ID: id + "-nudge", Class: Short, After: &Trigger{Request: id, Event: AtToken, N: 10, OrEnd: true}, Plant: 3, Audit: 3, Prompt: 200, Max: 128}
-			list = append(list, Conversation{ID: nudge.ID, Steps: []Step{nudge}})
-		}
 	}
 	return list
 }

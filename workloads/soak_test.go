@@ -112,3 +112,32 @@ func TestForKeepsTheManifest(t *testing.T) {
 		t.Error("a listed manifest takes a duration")
 	}
 }
+
+// TestSoakExpandsForManySeeds: no seed draws texts that do not fit their lengths.
+func TestSoakExpandsForManySeeds(t *testing.T) {
+	m, err := workloads.Load("soak", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.For(4 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(12) {
+		reqs, err := workloads.Expand(m, seed, 1, builtin())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancels := 0
+		for _, r := range reqs {
+			if r.Cancel != nil {
+				cancels++
+			}
+			if r.PromptTokens > 32 && r.PromptTokens < 65 {
+				t.Errorf("seed %d: %s has %d tokens, where a read is slower than one of 65", seed, r.ID, r.PromptTokens)
+			}
+		}
+		if cancels != 4 {
+			t.Errorf("seed %d: %d cancellations, want one in each state", seed, cancels)
+		}
+	}
+}
