@@ -322,11 +322,20 @@ func TestH109KilledHarness(t *testing.T) {
 	}
 }
 
-// H106, H108: a server that was there before answers as well as ours would. It is
-// found out, and left alone.
-func TestH106SomebodyElsesServer(t *testing.T) {
+// A server that was there before answers as well as ours would. It is found out,
+// and left alone.
+func TestH106SomebodyElsesServer(t *testing.T) { somebodyElses(t, true) }
+
+// The same with a foreign process that is no server at all.
+func TestH108ForeignListenerIsLeftAlone(t *testing.T) { somebodyElses(t, false) }
+
+func somebodyElses(t *testing.T, answers bool) {
 	t.Parallel()
-	stale, err := liar.Listen(liar.Always(liar.Answer(200, `{"loaded":true,"instance":"old"}`)))
+	steps := []liar.Step{liar.Cut()}
+	if answers {
+		steps = []liar.Step{liar.Answer(200, `{"loaded":true,"instance":"old"}`)}
+	}
+	stale, err := liar.Listen(liar.Always(steps...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +356,7 @@ func TestH106SomebodyElsesServer(t *testing.T) {
 	}
 	c, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
-		t.Fatalf("H108: the foreign server was ended: %v", err)
+		t.Fatalf("the foreign process was ended: %v", err)
 	}
 	c.Close()
 }

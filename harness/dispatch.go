@@ -75,7 +75,6 @@ type dispatcher struct {
 	failed int                       // consecutive failures that end the slot; 0: never
 
 	moments chan moment
-	jobs    map[string]*job
 	order   []*job
 	due     queue
 	history map[string][]turn
@@ -99,6 +98,7 @@ type job struct {
 	seen    map[string]int // how often each moment came
 	cancel  context.CancelCauseFunc
 	after   *job // the turn before
+	last    bool // no turn comes behind it
 }
 
 // abortAfter is how many failures in a row end a run: a dead server is not asked
@@ -107,12 +107,15 @@ const abortAfter = 20
 
 func newDispatcher(s *sender, reqs []workloads.Request, prefix string, speed float64, record func(*results.Record)) *dispatcher {
 	d := &dispatcher{sender: s, prefix: prefix, speed: speed, record: record, failed: abortAfter,
-		moments: make(chan moment, 1024), jobs: map[string]*job{}, history: map[string][]turn{}}
+		moments: make(chan moment, 1024), history: map[string][]turn{}}
 	last := map[string]*job{}
 	for i := range reqs {
 		r := &reqs[i]
-		j := &job{request: r, seen: map[string]int{}, after: last[r.Conversation]}
-		d.jobs[r.ID], last[r.Conversation] = j, j
+		j := &job{request: r, seen: map[string]int{}, after: last[r.Conversation], last: true}
+		if j.after != nil {
+			j.after.last = false
+		}
+		last[r.Conversation] = j
 		d.order = append(d.order, j)
 	}
 	return d
@@ -262,12 +265,19 @@ func (d *dispatcher) end(j *job, turns []turn, rec *results.Record) {
 	answer.Chunks, answer.States = nil, nil
 	turns[len(turns)-1].answer = &answer
 	d.history[j.request.Conversation] = turns
+	if j.last {
+		delete(d.history, j.request.Conversation) // nobody will ask for it any more
+	}
 	d.happened(j, client.Moment{Event: workloads.AtEnd, At: rec.End})
 	for _, k := range d.order {
 		if k.after == j && k.due != 0 {
 			heap.Push(&d.due, task{at: k.due, job: k})
 		}
 		if t := k.request.After; t.Request == j.request.ID && k.due == 0 && !k.ended && !k.started {
+			if t.OrEnd {
+				d.schedule(k, rec.End+d.scaled(t.Delay), rec.End)
+				continue
+			}
 			k.due = rec.End
 			d.give(k, d.upTo(k), fmt.Sprintf("request %s ended as %s and was never seen %s", j.request.ID, rec.Outcome, t.Event))
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -381,4 +382,48 @@ func TestFailuresInARow(t *testing.T) {
 	if d.err != nil || len(d.sent) != 60 {
 		t.Errorf("after %d requests: %v", len(d.sent), d.err)
 	}
+}
+
+// dispatchTo is dispatch without keeping the records.
+func dispatchTo(t *testing.T, reqs []workloads.Request, script func(id string, r *liar.Request) []liar.Step, sink func(*results.Record)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := liar.NewMemory()
+		s := liar.Serve(m, func(_ int, r *liar.Request) []liar.Step { return script("", r) })
+		defer s.Close()
+		c := client.New(client.Options{BaseURL: s.URL, Dial: m.Dial})
+		defer c.Close()
+		send := &sender{client: c, model: "m", silence: time.Minute, deadline: time.Hour}
+		var mu sync.Mutex
+		d := newDispatcher(send, reqs, "1/", 1, func(rec *results.Record) {
+			mu.Lock()
+			defer mu.Unlock()
+			sink(rec)
+		})
+		if err := d.run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// inRealTime runs requests against a real server, in real time.
+func inRealTime(t *testing.T, url string, reqs []workloads.Request) map[string]*results.Record {
+	t.Helper()
+	c := client.New(client.Options{BaseURL: url})
+	defer c.Close()
+	records := make(chan *results.Record, len(reqs))
+	d := newDispatcher(&sender{client: c, model: "m", silence: time.Minute, deadline: time.Hour}, reqs, "1/", 1, func(rec *results.Record) { records <- rec })
+	if err := d.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(records)
+	out := map[string]*results.Record{}
+	for rec := range records {
+		out[rec.Request] = rec
+	}
+	return out
+}
+
+func newTestClient(base time.Time) *client.Client {
+	return client.New(client.Options{BaseURL: "http://127.0.0.1:1", Base: base})
 }

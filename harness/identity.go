@@ -145,9 +145,3 @@ func idleGate(ctx context.Context, most time.Duration) (said string, busy bool) 
 		}
 	}
 }
-
-// clockJump is by how much the wall clock moved more than the monotonic one
-// between two readings.
-func clockJump(before, after time.Time) time.Duration {
-	return after.Round(0).Sub(before.Round(0)) - after.Sub(before)
-}

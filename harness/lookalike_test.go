@@ -54,11 +54,11 @@ type lookalike struct {
 	nonce  string
 	step   time.Duration // between two chunks
 	lie    func(r *workloads.Request, steps []liar.Step) []liar.Step
+	info   string // what its engine announces, as JSON
 	status string // replaces the honest status where not empty
 
 	requests map[string]*workloads.Request
 	engine   chan struct{} // holds the token of who may run
-	urgent   sync.WaitGroup
 	mu       sync.Mutex
 	probes   int // running or waiting
 	parks    int
@@ -66,7 +66,7 @@ type lookalike struct {
 }
 
 func newLookalike(on bool, reqs []workloads.Request) *lookalike {
-	l := &lookalike{on: on, step: 5 * time.Millisecond, requests: map[string]*workloads.Request{}, engine: make(chan struct{}, 1)}
+	l := &lookalike{on: on, info: `{"emulated":"lookalike"}`, step: 5 * time.Millisecond, requests: map[string]*workloads.Request{}, engine: make(chan struct{}, 1)}
 	l.engine <- struct{}{}
 	for i := range reqs {
 		l.requests[reqs[i].ID] = &reqs[i]
@@ -80,7 +80,7 @@ func (l *lookalike) script(_ int, r *liar.Request) []liar.Step {
 		if l.status != "" {
 			return []liar.Step{liar.Answer(200, l.status)}
 		}
-		return []liar.Step{liar.Answer(200, fmt.Sprintf(`{"instance":%q,"solo":{"enabled":%t},"engine":{"info":{"emulated":"lookalike"}}}`, l.nonce, l.on))}
+		return []liar.Step{liar.Answer(200, fmt.Sprintf(`{"instance":%q,"solo":{"enabled":%t},"engine":{"info":%s}}`, l.nonce, l.on, l.info))}
 	case "/health":
 		return []liar.Step{liar.Answer(200, `{"loaded":true,"max_context":100000}`)}
 	case "/metrics":

@@ -193,26 +193,47 @@ const (
 	stallTolerance = 2 * time.Second        // the harness itself stood still
 )
 
-// watchClock records steps of the wall clock and stalls of the harness: stamps
-// survive the first, offered load does not survive the second.
+// look is one reading of both clocks.
+type look struct {
+	wall time.Time // without its monotonic part
+	mono results.Stamp
+}
+
+// since says what is wrong between two looks, "" where nothing is: a step of the
+// wall clock moves no stamp but dates files wrongly; a stall of the harness means
+// that the offered load was not the planned one.
+func (l look) since(before look) (jump, stall string) {
+	passed := time.Duration(l.mono - before.mono)
+	if step := l.wall.Sub(before.wall) - passed; step.Abs() > clockTolerance {
+		jump = fmt.Sprintf("the wall clock moved by %v against the monotonic clock", step)
+	}
+	if passed > stallTolerance {
+		stall = fmt.Sprintf("the harness stood still for %v", passed.Round(time.Millisecond))
+	}
+	return jump, stall
+}
+
+// watchClock records steps of the wall clock and stalls of the harness.
 func (r *run) watchClock(ctx context.Context, slot int, srv *server) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	last := time.Now()
+	now := func() look { t := time.Now(); return look{t.Round(0), srv.client.Stamp(t)} }
+	last := now()
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		now := time.Now()
-		if jump := clockJump(last, now); jump.Abs() > clockTolerance {
-			r.eventAt(slot, srv.client.Stamp(now), "clock_jump", fmt.Sprintf("the wall clock moved by %v against the monotonic clock", jump))
+		this := now()
+		jump, stall := this.since(last)
+		if jump != "" {
+			r.eventAt(slot, this.mono, "clock_jump", jump)
 		}
-		if gap := now.Sub(last); gap > stallTolerance {
-			r.eventAt(slot, srv.client.Stamp(now), "deviation", fmt.Sprintf("the harness stood still for %v", gap.Round(time.Millisecond)))
+		if stall != "" {
+			r.eventAt(slot, this.mono, "deviation", stall)
 		}
-		last = now
+		last = this
 	}
 }
 

@@ -24,10 +24,10 @@ type Load struct {
 	Gap     time.Duration
 }
 
-// Short is the calibration at the start of every run: about a second, at the
+// Short is the calibration at the start of every run: half a second, at about the
 // concurrency of the built-in workloads.
 func Short(ctx context.Context) (*results.Calibration, error) {
-	return Run(ctx, Load{Streams: 4, Events: 100, First: 50 * time.Millisecond, Gap: 10 * time.Millisecond})
+	return Run(ctx, Load{Streams: 8, Events: 50, First: 50 * time.Millisecond, Gap: 10 * time.Millisecond})
 }
 
 // Run serves the load to the client and compares stamps. The error says what of
