@@ -147,3 +147,72 @@ func TestJournalFaultsAreNamed(t *testing.T) {
 		t.Error(fmt.Sprint("a truncated journal is not NotRun:\n", dump(cut)))
 	}
 }
+
+// sliced drives a real machine through a read in slices; the last RESUME says
+// reused.
+func sliced(t *testing.T, reused int) *story {
+	t.Helper()
+	cfg := sched.DefaultConfig()
+	cfg.Policy, cfg.ReadSlice = "budget", 2000
+	s := &story{m: sched.New(cfg)}
+	var err error
+	if s.journal, err = sched.AppendJournalHeader(nil, cfg); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Second
+	step := func(e sched.Event, want ...sched.ActionKind) {
+		t.Helper()
+		at += 100 * time.Millisecond
+		e.At, e.Epoch = at, 1
+		s.step(t, e, want...)
+	}
+	step(sched.Event{Kind: sched.LoadAsked}, sched.Load)
+	step(sched.Event{Kind: sched.Loaded, Engine: sched.Engine{CacheMiB: 8192, PrefillChunk: 1000, Emulated: true}})
+	step(sched.Event{Kind: sched.Arrive, ID: 1, Request: sched.Request{Prompt: 5000, Unread: 5000, MaxNew: 100}}, sched.Start)
+	prompt, from := 0, 0
+	for range 8 {
+		upto := 0
+		for _, a := range s.actions {
+			if a.Kind == sched.Start {
+				upto = a.Upto
+			}
+		}
+		if upto == 0 {
+			break
+		}
+		prompt = upto
+		step(sched.Event{Kind: sched.Resumed, ID: 1, N: from})
+		step(sched.Event{Kind: sched.SliceDone, ID: 1, N: upto, Finish: sched.FinishLength, Stats: sched.Stats{Generated: 1, Prompt: upto}}, sched.Start)
+		l := engine.LogLine{Kind: engine.LogServed, Tokens: upto, Reused: from, Read: upto - from, Generated: 1}
+		s.log = l.Append(s.log)
+		from = upto
+	}
+	if prompt == 0 {
+		t.Fatal("the machine does not slice")
+	}
+	if reused < 0 {
+		reused = prompt
+	}
+	step(sched.Event{Kind: sched.Resumed, ID: 1, N: reused})
+	step(sched.Event{Kind: sched.FirstToken, ID: 1})
+	step(sched.Event{Kind: sched.Tokens, ID: 1, N: 40})
+	step(sched.Event{Kind: sched.Done, ID: 1, Finish: sched.FinishStop, Stats: sched.Stats{Generated: 40, Prompt: 5000}}, sched.EndWell)
+	l := engine.LogLine{Kind: engine.LogServed, Tokens: 5000, Reused: reused, Read: 5000 - reused, Generated: 40}
+	s.log = l.Append(s.log)
+	return s
+}
+
+func TestSlicesAreNoStops(t *testing.T) {
+	s := sliced(t, -1)
+	r := withJournal(t, s.journal, s.log, map[string]float64{"preemptions": 1, "resumes": 0, "drained_tokens": 0})
+	for _, check := range []string{"preemption_counter", "lost_prefix", "engine_log"} {
+		if f := failed(r, check); len(f) > 0 {
+			t.Errorf("%s: %s", check, f[0].Text)
+		}
+	}
+	s = sliced(t, 1000)
+	r = withJournal(t, s.journal, s.log, nil)
+	if f := failed(r, "lost_prefix"); len(f) == 0 || f[0].Weight != results.Broken {
+		t.Errorf("a slice lost is not named:\n%s", dump(r))
+	}
+}

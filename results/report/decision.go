@@ -39,6 +39,9 @@ func (s *source) decision(p *page) {
 		}
 	}
 	p.para("θ is the mean of ln(on/off) over the pairs, turned so that **more is better**: +0.69 is twice as good. A metric is EQUAL inside its margin, BETTER or WORSE when the whole interval lies on one side of 0, and neither while five times the client's own delay (rig), the A/A noise, or the rank companion (from 6 pairs) could explain it. A guard passes while the interval stays above minus its margin.")
+	if s.analysis.TimePerTask {
+		p.para("The answers of the arms differ in length by more than 3 %%, so time per task counts instead of tokens per second: the guard on the output rate is judged by block\\_s.")
+	}
 	p.table(true, []string{"metric", "role", "n", "θ [95 % interval]", "slot-order effect", "Hodges–Lehmann", "margin", "rig", "A/A", "call", "why"}, rows)
 }
 
