@@ -18,20 +18,38 @@ func newReport() *cobra.Command {
 	var format string
 	var stdout bool
 	cmd := &cobra.Command{
-		Use:     "report DIR",
+		Use:     "report DIR…",
 		GroupID: "judge",
-		Short:   "Judge a run directory again and write its report",
+		Short:   "Judge a run directory again and write its report, or one page over several runs",
 		Long: `Judges the run from its records, writes summary.json, findings.json, README.md and
 the plots into the directory, and prints the first screen. With --format it only
-prints, and writes nothing.`,
+prints, and writes nothing.
+
+Several directories make one page, a dossier: each part names its revision, nothing
+is pooled over different builds, engines or hosts, and nothing is written into them.`,
 		Example: `  interlude report results/runs/<run>                       # README.md and plots
   interlude report <run> --stdout | less                    # the page, to a pipe
   interlude report <run> --format pr | xclip                # the block for a pull request
   interlude report <run> --format gobench > on-off.txt      # then: benchstat -col /arm on-off.txt
-  interlude report <run> --format trace > trace.json        # open in Perfetto`,
-		Args: exactly(1, "a run directory"),
+  interlude report <run> --format trace > trace.json        # open in Perfetto
+  interlude report <ab> <soak> <inject> > dossier.md        # one page over several runs
+  interlude report <ab> <soak> <inject> --format pr`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s takes one or more run directories (see --help)", cmd.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
+			if len(args) > 1 {
+				b, err := dossier(args, format)
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(b)
+				return err
+			}
 			if format == "" && !stdout {
 				s, err := finish(dir)
 				if err != nil {
@@ -52,6 +70,28 @@ prints, and writes nothing.`,
 	return cmd
 }
 
+// dossier makes one page over several judged runs. Links are relative to here.
+func dossier(dirs []string, format string) ([]byte, error) {
+	var parts []report.Part
+	for _, dir := range dirs {
+		if !isFile(filepath.Join(dir, "summary.json")) {
+			return nil, notJudged(dir)
+		}
+		parts = append(parts, report.Part{Link: filepath.ToSlash(dir), FS: os.DirFS(dir)})
+	}
+	switch format {
+	case "", "md":
+		return report.Dossier(parts)
+	case "pr":
+		return report.DossierPR(parts)
+	}
+	return nil, usage("--format %q: over several runs there are md and pr", format)
+}
+
+func notJudged(dir string) error {
+	return fmt.Errorf("%s is not judged yet: run `interlude report %s` first", dir, dir)
+}
+
 // render makes one format of a judged run without writing anything.
 func render(dir, format string) ([]byte, error) {
 	fsys := os.DirFS(dir)
@@ -62,8 +102,8 @@ func render(dir, format string) ([]byte, error) {
 	if !ok {
 		return nil, usage("--format %q: there are md, pr, json, gobench and trace", format)
 	}
-	if _, err := fs.Stat(fsys, "summary.json"); err != nil {
-		return nil, fmt.Errorf("%s is not judged yet: run `interlude report %s` first: %w", dir, dir, err)
+	if !isFile(filepath.Join(dir, "summary.json")) {
+		return nil, notJudged(dir)
 	}
 	return f(fsys)
 }
