@@ -123,7 +123,7 @@ func (p *progress) slotEnds(s *results.SlotInfo, took time.Duration, requests, c
 	p.done++
 	left := p.remaining()
 	p.mu.Unlock()
-	line := fmt.Sprintf("slot %d/%d  %-10s  %d of %d requests completed%s, %v", s.Slot, p.slots, slotName(s), completed, requests, probe, took.Round(time.Second))
+	line := fmt.Sprintf("slot %d/%d  %-10s  %d of %d requests completed%s, %v", s.Slot, p.slots, slotName(s), completed, requests, probe, took.Round(100*time.Millisecond))
 	if s.Why != "" {
 		line += ": " + s.Why
 	}

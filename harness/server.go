@@ -272,7 +272,7 @@ func (s *server) settled(ctx context.Context) (map[string]float64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	poll := time.NewTicker(100 * time.Millisecond)
+	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	var before map[string]float64
 	for {
