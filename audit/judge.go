@@ -54,6 +54,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 	e.checkPlan()
 	e.checkSlots()
 	e.checkIdentity()
+	e.checkColdStart()
 	e.checkLedger()
 	e.checkStamps()
 	e.checkEvents()

@@ -291,6 +291,22 @@ func TestPlantedLies(t *testing.T) {
 				}
 				b.Records = kept
 			}},
+		{name: "an attempt taken out of the ledger", check: "attempts_gap", weight: results.Doubt,
+			after: func(dir string) {
+				path := filepath.Join(dir, results.AttemptsFile)
+				raw, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(strings.Replace(string(raw), `"n":1`, `"n":3`, 1)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}},
+		{name: "a warm cache in on only", check: "cold_start", weight: results.Note, record: "2/A1",
+			plant: func(b *audittest.Build) {
+				cold, warm := 0, 512
+				b.Find(1, results.Off, "A1").Usage.Cached, b.Find(1, results.On, "A1").Usage.Cached = &cold, &warm
+			}},
 		{name: "a hang in on", check: "hang", weight: results.Broken, record: "2/P1",
 			plant: func(b *audittest.Build) {
 				r := b.Find(1, results.On, "P1")

@@ -71,6 +71,34 @@ func (e *evidence) checkPayloads() {
 	}
 }
 
+// checkColdStart compares how much of each first turn came out of a cache: a
+// server that was warm in one arm only would win by that.
+func (e *evidence) checkColdStart() {
+	const check = "cold_start"
+	n := 0
+	var faults, records []string
+	for _, c := range e.couples() {
+		if c.a == nil || c.b == nil || c.a.Turn > 0 || !cachedKnown(c.a) || !cachedKnown(c.b) {
+			continue
+		}
+		n++
+		if a, b := *c.a.Usage.Cached, *c.b.Usage.Cached; a != b {
+			faults = append(faults, fmt.Sprintf("%s (pair %d): %d cached tokens in off, %d in on", c.request, c.pair, a, b))
+			records = append(records, c.b.ID, c.a.ID)
+		}
+	}
+	switch {
+	case n == 0:
+		e.notRun(check, "no first turn of a pair carries cached tokens in both arms")
+	case len(faults) > 0:
+		e.fail(check, results.Note, records, "", "%d of %d first turns found another cache in the other arm: %s", len(faults), n, some(faults))
+	default:
+		e.pass(check, "%d first turns found the same cache in both arms", n)
+	}
+}
+
+func cachedKnown(r *results.Record) bool { return r.Usage != nil && r.Usage.Cached != nil }
+
 // checkFlag demands the effective solo_priority, as the server itself reports it.
 func (e *evidence) checkFlag() {
 	const check = "flag"

@@ -136,6 +136,15 @@ func (e *evidence) checkAttempts() {
 			open = append(open, run)
 		}
 	}
+	var gaps []string
+	for n := 1; n < top; n++ {
+		if _, ok := starts[n]; !ok {
+			gaps = append(gaps, fmt.Sprint(n))
+		}
+	}
+	if len(gaps) > 0 {
+		e.fail("attempts_gap", results.Doubt, nil, "", "starts are numbered to %d and %d are missing from the ledger (%s): an attempt was not disclosed", top, len(gaps), some(gaps))
+	}
 	if len(open) > 0 {
 		e.fail("attempts_open", results.Note, nil, "", "%d earlier attempts never reached their end: %s", len(open), some(open))
 	}

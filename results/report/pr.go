@@ -75,22 +75,42 @@ func (s *source) prNumbers(p *page) {
 	p.item("Short TTFT, median: %s → %s (%s).", distText(off.TTFTShort), distText(on.TTFTShort), interval(s.summary.Deltas["ttft_short"]))
 	p.item("Output rate of the pair: %s → %s tok/s (%s).", optNumber(off.OutputTokS, 3), optNumber(on.OutputTokS, 3), interval(s.summary.Deltas["output_tok_s"]))
 	p.item("Pair, sent to last token: %s → %s (%s); derived from the same measurement as the rate.", optSecs(off.Block), optSecs(on.Block), interval(s.summary.Deltas["block_s"]))
+	p.item("Values are medians of the slots; the changes are means over the pairs.")
 	p.item("Parks %s, switch cost %s, lost prefix tokens %s.", optInt(on.Parks), optSecs(on.Switch), optInt(on.LostPrefix))
 	p.end()
 }
 
-func (s *source) prPassed(p *page) {
-	p.para("Passed:")
+// claim is a line of the block and whether all of it holds.
+type claim struct {
+	text  string
+	holds bool
+}
+
+// claims are what was checked, arm beside arm.
+func (s *source) claims() []claim {
 	off, on := s.arm(results.Off), s.arm(results.On)
-	p.item("%d of %d requests completed with the flag off, %d of %d with it on.", off.Requests.Completed, off.Requests.Planned, on.Requests.Completed, on.Requests.Planned)
+	list := []claim{{fmt.Sprintf("%d of %d requests completed with the flag off, %d of %d with it on.", off.Requests.Completed, off.Requests.Planned, on.Requests.Completed, on.Requests.Planned),
+		off.Requests.Completed+off.Requests.Cancelled == off.Requests.Planned && on.Requests.Completed+on.Requests.Cancelled == on.Requests.Planned}}
 	if off.Audits != nil && on.Audits != nil {
-		p.item("Audits exact: %d of %d off, %d of %d on.", off.Audits.Exact, off.Audits.Total, on.Audits.Exact, on.Audits.Total)
+		list = append(list, claim{fmt.Sprintf("Audits exact: %d of %d off, %d of %d on.", off.Audits.Exact, off.Audits.Total, on.Audits.Exact, on.Audits.Total),
+			off.Audits.Exact == off.Audits.Total && on.Audits.Exact == on.Audits.Total})
 	}
 	if off.StrictJSON != nil && on.StrictJSON != nil {
-		p.item("Strict JSON: %d of %d off, %d of %d on. Tool round trips: %s off, %s on.", off.StrictJSON.Passed, off.StrictJSON.Total, on.StrictJSON.Passed, on.StrictJSON.Total, optInt(off.RoundTrips), optInt(on.RoundTrips))
+		list = append(list, claim{fmt.Sprintf("Strict JSON: %d of %d off, %d of %d on. Tool round trips right: %s off, %s on.", off.StrictJSON.Passed, off.StrictJSON.Total, on.StrictJSON.Passed, on.StrictJSON.Total, optInt(off.RoundTrips), optInt(on.RoundTrips)),
+			off.StrictJSON.Passed == off.StrictJSON.Total && on.StrictJSON.Passed == on.StrictJSON.Total})
 	}
 	if e := s.summary.Identical; e != nil {
-		p.item("Long answers byte-equal between the arms: %d of %d.", e.Equal, e.Total)
+		list = append(list, claim{fmt.Sprintf("Long answers byte-equal between the arms: %d of %d.", e.Equal, e.Total), e.Equal == e.Total})
+	}
+	return list
+}
+
+func (s *source) prPassed(p *page) {
+	p.para("Passed:")
+	for _, c := range s.claims() {
+		if c.holds {
+			p.item("%s", c.text)
+		}
 	}
 	passed := map[string]bool{}
 	for _, f := range s.findings {
@@ -102,13 +122,26 @@ func (s *source) prPassed(p *page) {
 	p.end()
 }
 
-// prFailed keeps in every failed check and every earlier attempt.
+// prFailed keeps in every claim that does not hold, every failed check and every
+// earlier attempt.
 func (s *source) prFailed(p *page) {
 	p.para("Failed attempts:")
 	n := 0
-	for _, f := range s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt, results.Note) {
-		p.item("%s (%s): %s", escape(f.Check), f.Weight, escape(f.Text))
+	item := func(format string, args ...any) {
+		p.item(format, args...)
 		n++
+	}
+	for _, c := range s.claims() {
+		if !c.holds {
+			item("%s", c.text)
+		}
+	}
+	said := map[string]bool{}
+	for _, f := range s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt, results.Note) {
+		if text := fmt.Sprintf("%s (%s): %s", escape(f.Check), f.Weight, escape(f.Text)); !said[text] {
+			said[text] = true
+			item("%s", text)
+		}
 	}
 	ends := map[string]results.Attempt{}
 	for _, a := range s.data.Attempts {
@@ -125,8 +158,7 @@ func (s *source) prFailed(p *page) {
 		if ok {
 			what = strings.TrimSpace(end.Verdict + " " + end.Why)
 		}
-		p.item("Earlier attempt %d, %s, %s: %s", a.N, code(a.Run), a.Time, escape(what))
-		n++
+		item("Earlier attempt %d, %s, %s: %s", a.N, code(a.Run), a.Time, escape(what))
 	}
 	if n == 0 {
 		p.item("None: this is the first start at this workload and target, and no check failed.")
