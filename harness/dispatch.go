@@ -31,11 +31,11 @@ func (s *sender) do(ctx context.Context, id string, turns []turn, watch func(cli
 	if err != nil {
 		return s.unsent(id, turns, 0, err.Error())
 	}
+	sum := sha256.Sum256(payload)
 	rec := s.client.Do(ctx, client.Call{
 		API: r.API, Stream: r.Stream, Body: payload, Header: headers(id, r), Deadline: s.deadline, Silence: s.silence, Watch: watch,
 	})
 	s.sign(rec, id, turns)
-	sum := sha256.Sum256(payload)
 	rec.PayloadHash = hex.EncodeToString(sum[:])
 	return rec
 }
@@ -261,14 +261,13 @@ func (d *dispatcher) take(m moment) error {
 // waited for a moment that can no longer come is not sent.
 func (d *dispatcher) end(j *job, turns []turn, rec *results.Record) {
 	j.ended = true
-	answer := *rec // its words; thousands of stamps need not be kept for an hour
-	answer.Chunks, answer.States = nil, nil
-	turns[len(turns)-1].answer = &answer
+	turns[len(turns)-1].answer = kept(rec)
 	d.history[j.request.Conversation] = turns
 	if j.last {
 		delete(d.history, j.request.Conversation) // nobody will ask for it any more
 	}
 	d.happened(j, client.Moment{Event: workloads.AtEnd, At: rec.End})
+	j.seen, j.cancel = nil, nil
 	for _, k := range d.order {
 		if k.after == j && k.due != 0 {
 			heap.Push(&d.due, task{at: k.due, job: k})
@@ -282,6 +281,13 @@ func (d *dispatcher) end(j *job, turns []turn, rec *results.Record) {
 			d.give(k, d.upTo(k), fmt.Sprintf("request %s ended as %s and was never seen %s", j.request.ID, rec.Outcome, t.Event))
 		}
 	}
+}
+
+// kept is what later turns need of an answer: stamps, timings and hashes need not
+// be kept for an hour.
+func kept(rec *results.Record) *results.Record {
+	return &results.Record{ID: rec.ID, Request: rec.Request, Outcome: rec.Outcome, Planned: rec.Planned, FinishReason: rec.FinishReason,
+		Text: rec.Text, Reasoning: rec.Reasoning, Tools: rec.Tools}
 }
 
 // upTo is a request behind the history of its conversation.

@@ -17,9 +17,14 @@ type Engine struct {
 	Args    []string
 }
 
-// cacheMiB is what the stand-in's conversation cache gets unless the user says
-// otherwise: upstream's default of 0 would really lose every parked state.
-const cacheMiB = "8192"
+// What the stand-in's conversation cache gets unless the user says otherwise:
+// upstream's default of 0 would really lose every parked state. Three contexts of
+// 132K tokens need the room; every short request with an explicit priority is kept
+// too, and would push the long ones out of upstream's four slots.
+const (
+	cacheMiB   = "24576"
+	cacheSlots = "32"
+)
 
 // ParseEngine reads --engine: emulate or llama with flags of theirs after the
 // word, or any command line, split as a shell splits words. self is the binary
@@ -37,6 +42,9 @@ func ParseEngine(text, self string, speed float64) (Engine, error) {
 	case "emulate":
 		if !hasFlag(args, "--conversation-cache-mib") {
 			args = append([]string{"--conversation-cache-mib", cacheMiB}, args...)
+		}
+		if !hasFlag(args, "--conversation-cache-slots") {
+			args = append([]string{"--conversation-cache-slots", cacheSlots}, args...)
 		}
 		if speed != 1 && !hasFlag(args, "--speed") {
 			args = append(args, "--speed", strconv.FormatFloat(speed, 'g', -1, 64))

@@ -71,6 +71,9 @@ func body(model string, turns []turn, omit []string) ([]byte, error) {
 		if len(r.Format) > 0 {
 			m.add("response_format", r.Format)
 		}
+		if len(r.Stop) > 0 { // Responses knows no stop strings
+			m.add("stop", r.Stop)
+		}
 		if r.Stream {
 			m.add("stream_options", map[string]bool{"include_usage": true})
 		}

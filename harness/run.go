@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Options struct {
 	Speed    float64 // 0 means 1
 	Seed     uint64
 	Counter  workloads.Counter
+	Budgets  map[string]float64 // of a run of one arm
+	Words    map[string]string  // of the plan: what only one verb knows (kills, repeat)
 
 	Runs   string // folder of run directories; empty: results/runs
 	Out    string // the run directory; empty: made from the time and the manifest's name
@@ -85,6 +88,7 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 	}
 	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
 		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: o.Target.Controls(), Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
+		Budgets: o.Budgets, Options: o.Words,
 	}, o.Counter)
 }
 
@@ -248,7 +252,11 @@ func (r *run) reopen(dir string) error {
 			return fmt.Errorf("move the logs of slot %d aside: %w", slot, err)
 		}
 	}
-	r.event(0, "disclosure", fmt.Sprintf("resumed; slots begun before whose pair was not complete (%v) are run again whole, what they had recorded stands in %s-*.jsonl", begun, tag))
+	text := "resumed; no slot had been begun whose pair is not complete"
+	if len(begun) > 0 {
+		text = fmt.Sprintf("resumed; slots %s are run again, since their pair was not complete; what they had recorded stands in %s-*.jsonl", strings.Join(begun, ", "), tag)
+	}
+	r.event(0, "disclosure", text)
 	return r.failure()
 }
 
@@ -312,7 +320,7 @@ func (r *run) close(ctx context.Context, err error) (*Finished, error) {
 		r.info.Status, r.info.Why = "aborted", err.Error()
 		if ctx.Err() != nil {
 			r.info.Why = "interrupted"
-			err = errors.Join(err, context.Canceled)
+			err = fmt.Errorf("%s: interrupted: %w", r.plan.Kind, context.Canceled)
 		}
 		r.event(0, "aborted", r.info.Why)
 	}

@@ -38,7 +38,7 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 					return usage("--duration %v: %w", duration, err)
 				}
 			}
-			o.Budgets = harness.Budgets(m.engine, m.speed)
+			o.Budgets = harness.Budgets(m.manifest, m.engine, m.speed)
 			if m.planOnly {
 				return showPlan(cmd, "soak", o)
 			}
