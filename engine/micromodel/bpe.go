@@ -53,7 +53,7 @@ func vocabulary(n int) vocab {
 		join(words, left, right)
 	}
 	for i := 0; len(v.tokens) < n-3; i++ {
-		add(fmt.Sprintf("⟨%d⟩", i), tokenNormal) // never produced by encoding
+		add(fmt.Sprintf("<filler%d>", i), tokenNormal) // never produced by encoding
 	}
 	add("<|endoftext|>", tokenControl)
 	v.imStart = len(v.tokens)

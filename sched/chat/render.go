@@ -23,6 +23,12 @@ const (
 	toolResponseEnd = "</tool_response>"
 )
 
+// Words of the Gemma family.
+const (
+	turnStart = "<start_of_turn>"
+	turnEnd   = "<end_of_turn>"
+)
+
 // Options of a rendering.
 type Options struct {
 	Thinking bool // leave <think> open: the answer starts with reasoning
@@ -37,21 +43,28 @@ type Prompt struct {
 	Turns      []int // Turns[i]: ids up to the end of Messages[i]
 }
 
-// Render writes the conversation in the ChatML template and ends it with the
-// header of the answer.
+// Render writes the conversation in the template of the vocabulary's family and
+// ends it with the header of the answer. Gemma has no system turn: that text opens
+// the first user turn, and the answering role is called model.
 //
 // Text between two special ids is encoded as one run, except that every header
 // ends a run and every generated text starts one: that is where the engine's own
 // session has its seams.
 //
 // Errors are *TurnError for a message that cannot be rendered; otherwise the
-// vocabulary lacks a word that the template cannot do without.
+// model's template is none of these.
 func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 	w := writer{tok: tok}
-	for _, word := range []string{imStart, imEnd} {
-		if _, ok := tok.Special(word); !ok {
-			return Prompt{}, fmt.Errorf("render ChatML: the vocabulary %s has no %s", tok.Name(), word)
-		}
+	switch tok.Template() {
+	case ChatML:
+		w.before, w.after, w.answerer = imStart, imEnd, "assistant"
+	case Gemma:
+		w.before, w.after, w.answerer = turnStart, turnEnd, "model"
+	default:
+		return Prompt{}, fmt.Errorf("the chat template of the vocabulary %s is not supported; there are ChatML (%s) and Gemma (%s)", tok.Name(), imStart, turnStart)
+	}
+	if id, ok := tok.Start(); ok {
+		w.ids = append(w.ids, id)
 	}
 	_, w.thinks = tok.Special(think)
 	turns, system := leadingSystem(c.Messages)
@@ -86,7 +99,7 @@ func Render(tok Tokenizer, c Conversation, o Options) (Prompt, error) {
 		w.turned(1)
 	}
 	open := o.Thinking && w.thinks
-	w.header("assistant")
+	w.header(w.answerer)
 	if w.thinks && open {
 		w.special(think)
 		w.text("\n")
@@ -127,6 +140,9 @@ type writer struct {
 	thinks  bool
 	history bool
 	turns   []int
+
+	before, after, answerer string // around a turn; the name of the role that answers
+	opening                 func() // writes what has to stand at the start of the first user turn
 }
 
 // turned notes that so many messages end here.
@@ -164,16 +180,25 @@ func (w *writer) frame(word string) {
 }
 
 func (w *writer) header(role string) {
-	w.special(imStart)
+	if w.opening != nil && role != "user" {
+		w.header("user")
+		w.end()
+	}
+	w.special(w.before)
 	w.text(role + "\n")
 	w.flush()
+	if w.opening != nil {
+		w.opening()
+		w.opening = nil
+		w.flush()
+	}
 	if w.root == 0 && role != "system" {
 		w.root = len(w.ids)
 	}
 }
 
 func (w *writer) end() {
-	w.special(imEnd)
+	w.special(w.after)
 	w.text("\n")
 }
 
@@ -195,19 +220,31 @@ func (w *writer) system(text []Part, tools []Tool) {
 	if len(text) == 0 && len(tools) == 0 {
 		return
 	}
-	w.header("system")
-	w.parts(text)
-	if len(tools) > 0 {
-		if len(text) > 0 {
+	if w.tok.Template() == Gemma {
+		w.opening = func() {
+			w.preamble(text, tools)
 			w.text("\n\n")
 		}
-		w.text("# Tools\n\nYou may call functions.\n<tools>")
-		for _, t := range tools {
-			w.text("\n" + string(t.line()))
-		}
-		w.text("\n</tools>")
+		return
 	}
+	w.header("system")
+	w.preamble(text, tools)
 	w.end()
+}
+
+func (w *writer) preamble(text []Part, tools []Tool) {
+	w.parts(text)
+	if len(tools) == 0 {
+		return
+	}
+	if len(text) > 0 {
+		w.text("\n\n")
+	}
+	w.text("# Tools\n\nYou may call functions.\n<tools>")
+	for _, t := range tools {
+		w.text("\n" + string(t.line()))
+	}
+	w.text("\n</tools>")
 }
 
 // line is the tool as one line of JSON, the same whatever API it came through.
@@ -247,7 +284,7 @@ func (w *writer) noThought() {
 
 func (w *writer) answer(m Message, at int) error {
 	w.history = true
-	w.header("assistant")
+	w.header(w.answerer)
 	switch {
 	case !w.thinks:
 	case m.Reasoning == "":

@@ -16,7 +16,23 @@ type Tokenizer interface {
 	Piece(id int32) string
 	// EndIDs end an answer.
 	EndIDs() []int32
+	// Size is the number of ids, from 0 on.
+	Size() int
+	// Start is the id that opens every prompt; false if prompts have none.
+	Start() (int32, bool)
+	// Template is the family of prompts that the model was tuned on; 0 is one that
+	// cannot be rendered here.
+	Template() Family
 }
+
+// Family is a template family.
+type Family uint8
+
+// Families.
+const (
+	ChatML Family = iota + 1
+	Gemma
+)
 
 // Builtin is the vocabulary that ships with the house (package vocab).
 func Builtin() Tokenizer { return builtin{} }
@@ -28,3 +44,6 @@ func (builtin) Encode(dst []int32, text string) []int32 { return vocab.Encode(ds
 func (builtin) Special(text string) (int32, bool)       { return vocab.Special(text) }
 func (builtin) Piece(id int32) string                   { return vocab.Piece(id) }
 func (builtin) EndIDs() []int32                         { return []int32{vocab.EndOfText, vocab.ImEnd} }
+func (builtin) Size() int                               { return vocab.Size }
+func (builtin) Start() (int32, bool)                    { return -1, false }
+func (builtin) Template() Family                        { return ChatML }
