@@ -7,9 +7,5 @@
 // (Listen) or in memory (Memory), where every write is one read of the client and
 // pauses take no real time inside testing/synctest.
 //
-// A Proxy stands in front of an honest server and changes what passes: it is how
-// a whole run is lied to.
-//
-// Start reading at Server (server.go), then steps.go (the vocabulary of scripts)
-// and proxy.go.
+// Start reading at Server (server.go), then steps.go (the vocabulary of scripts).
 package liar
