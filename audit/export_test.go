@@ -10,4 +10,5 @@ var (
 	Slip          = slip
 	ReadEngineLog = readEngineLog
 	Recount       = recount
+	JudgeOne      = judge
 )

@@ -87,7 +87,7 @@ func (e *evidence) checkPlan() {
 		return
 	}
 	if id, what := e.outlineDiffers(); what != "" {
-		e.fail("plan_expands", results.Invalid, nil, id+": "+what, "the manifest and the seed do not give the requests that plan.json lists: %s %s", id, what)
+		e.fail("plan_expands", results.Invalid, nil, id+": "+what, "the manifest and the seed do not give the requests that plan.json lists (or another version of this program expanded them; the run names revision %q): %s %s", e.data.Run.Revision, id, what)
 		return
 	}
 	e.pass("plan_expands", "manifest and seed %d give the %d requests that plan.json lists", e.plan.Seed, len(e.plan.Requests))

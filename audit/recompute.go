@@ -119,13 +119,15 @@ func blockOf(recs []*results.Record, paired bool) span {
 	return s
 }
 
-// pairs recomputes the deltas.
-func (c *recheck) pairs(s results.Summary) {
-	type two struct {
-		slots [2]results.SlotInfo // off, on
-		first bool                // off ran first
-		have  int
-	}
+// two is one pair of complete slots.
+type two struct {
+	slots [2]results.SlotInfo // off, on
+	first bool                // off ran first
+	have  int                 // bit 0: off, bit 1: on
+}
+
+// wholePairs are the pairs of which both slots are complete, in order.
+func (c *recheck) wholePairs() (list []*two, whole func(pair int) bool) {
 	byPair := map[int]*two{}
 	var order []int
 	for _, slot := range slices.SortedFunc(slices.Values(c.data.Run.Slots), func(a, b results.SlotInfo) int { return a.Slot - b.Slot }) {
@@ -145,13 +147,19 @@ func (c *recheck) pairs(s results.Summary) {
 		t.slots[i] = slot
 		t.have |= 1 << i
 	}
-	var whole []*two
+	whole = func(pair int) bool { return byPair[pair] != nil && byPair[pair].have == 3 }
 	for _, n := range order {
-		if byPair[n].have == 3 {
-			whole = append(whole, byPair[n])
+		if whole(n) {
+			list = append(list, byPair[n])
 		}
 	}
-	c.count("pairs", &s.Pairs, len(whole), true)
+	return list, whole
+}
+
+// pairs recomputes the deltas.
+func (c *recheck) pairs(s results.Summary) {
+	list, whole := c.wholePairs()
+	c.count("pairs", &s.Pairs, len(list), true)
 	for _, m := range []struct {
 		name string
 		of   func([]*results.Record) float64
@@ -168,7 +176,7 @@ func (c *recheck) pairs(s results.Summary) {
 		var logs []float64
 		var first []bool
 		any := false
-		for _, t := range whole {
+		for _, t := range list {
 			a, b := m.of(c.slotRecords(t.slots[0].Slot)), m.of(c.slotRecords(t.slots[1].Slot))
 			any = any || a > 0 || b > 0
 			if a > 0 && b > 0 {
@@ -190,7 +198,7 @@ func (c *recheck) pairs(s results.Summary) {
 		c.same("deltas."+m.name+".high", got.High, math.Exp(e.high))
 		c.same("deltas."+m.name+".p_sign_flip", got.PSignFlip, e.p)
 	}
-	c.equalText(s, func(pair int) bool { return byPair[pair] != nil && byPair[pair].have == 3 })
+	c.equalText(s, whole)
 }
 
 func (c *recheck) equalText(s results.Summary, whole func(pair int) bool) {

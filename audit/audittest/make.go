@@ -81,18 +81,19 @@ func New(o Options) (*Build, error) {
 		Host:       results.Host{OS: "linux", Arch: "amd64", CPU: "a processor", Cores: 2, Memory: 24 << 30},
 		Calibrated: &results.Calibration{Streams: 4, Events: 400, P50: 0.0001, P99: 0.0006, Max: 0.0012},
 	}
+	expanded := map[int][]workloads.Request{}
 	for _, s := range plan.Slots {
-		reqs, err := workloads.Expand(m, o.Seed, s.Pair, c)
-		if err != nil {
-			return nil, err
-		}
-		if b.Requests[s.Pair] == nil {
+		if expanded[s.Pair] == nil {
+			if expanded[s.Pair], err = workloads.Expand(m, o.Seed, s.Pair, c); err != nil {
+				return nil, err
+			}
 			b.Requests[s.Pair] = map[string]*workloads.Request{}
-			for i := range reqs {
-				b.Requests[s.Pair][reqs[i].ID] = &reqs[i]
+			for i := range expanded[s.Pair] {
+				r := &expanded[s.Pair][i]
+				b.Requests[s.Pair][r.ID] = r
 			}
 		}
-		b.slot(s, reqs)
+		b.slot(s, expanded[s.Pair])
 	}
 	return b, nil
 }
