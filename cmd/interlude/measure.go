@@ -26,9 +26,9 @@ type measureFlags struct {
 
 func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
 	f := cmd.Flags()
-	f.StringVar(&m.manifest, "manifest", manifest, "what is sent: a built-in manifest (`interlude plan --list`) or a file")
-	f.StringVar(&m.target, "target", "interlude", "the server under test: a built-in target ("+strings.Join(harness.Targets(), ", ")+") or a target `FILE`")
-	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `command` line that speaks the protocol")
+	f.StringVar(&m.manifest, "manifest", manifest, "what is sent: a built-in manifest `NAME` (interlude plan --list) or a file")
+	f.StringVar(&m.target, "target", "interlude", "the server under test: a built-in target `NAME` ("+strings.Join(harness.Targets(), ", ")+") or a target file")
+	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `COMMAND` line that speaks the protocol")
 	f.StringVar(&m.policy, "policy", "budget", "the scheduler's policy when it is on: budget, quantum")
 	f.StringVar(&m.plan, "plan", "", "run the plan `FILE` of an earlier run again, under the same hash")
 	f.StringVar(&m.out, "out", "", "the run `DIR` (default results/runs/<time>-<manifest>)")
