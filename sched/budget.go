@@ -54,8 +54,8 @@ func (m *Machine) remaining(a *request) time.Duration {
 	return d
 }
 
-// chunk is the engine's read grid: announced, else the largest step that this
-// process has shown, else 8,192.
+// chunk is the engine's read grid: announced, else the largest that this process
+// has shown by two equal PP steps in a row, else 8,192.
 func (m *Machine) chunk() int {
 	switch {
 	case m.engine.PrefillChunk > 0:

@@ -27,7 +27,11 @@ type checker struct {
 	reqs   map[ID]*watched
 	order  []ID
 	holder *watched
-	held   Action // last WakeAt
+	held   Action        // last WakeAt
+	slack  time.Duration // grain of the world's clock
+	err    error         // the first violation
+	most   time.Duration // the greatest predicted switch cost so far
+	only   string        // not "": the one invariant that is reported
 	ended  int
 }
 
@@ -47,8 +51,7 @@ type watched struct {
 	gained   bool // since its last park
 	high     int
 	lost     time.Duration // to later arrivals: the starvation clock
-	overtake time.Duration // to later arrivals, in this wait
-	worst    time.Duration // of overtake, over all waits
+	extra    time.Duration // to a later arrival that could be stopped, while starving
 	parkedAt time.Duration
 	passed   int
 	shield   bool
@@ -59,7 +62,9 @@ type watched struct {
 	pos     int
 	first   bool
 	stopped bool
-	ranFrom time.Duration
+	began   time.Duration // its turn
+	ranFrom time.Duration // its turn, or the end of what it had to read again
+	wasHigh int           // how far it had read before this GEN
 }
 
 func newChecker(m *Machine) *checker {
@@ -74,8 +79,11 @@ type violation struct {
 
 func (v violation) Error() string { return "invariant " + v.inv + ": " + v.text }
 
-func (c *checker) fail(inv, format string, args ...any) error {
-	return violation{inv, fmt.Sprintf(format, args...)}
+// fail notes the first violation; the books go on.
+func (c *checker) fail(inv, format string, args ...any) {
+	if c.err == nil && (c.only == "" || c.only == inv) {
+		c.err = violation{inv, fmt.Sprintf(format, args...)}
+	}
 }
 
 func (w *watched) class() int {
@@ -126,21 +134,20 @@ func (c *checker) see(e Event, actions []Action) error {
 	c.now = max(c.now, e.At)
 	stale := c.isStale(e)
 	if stale && len(actions) > 0 {
-		return c.fail("10", "a line of epoch %d (now %d) caused %s", e.Epoch, c.epoch, actions[0].AppendText(nil))
+		c.fail("10", "a line of epoch %d (now %d) caused %s", e.Epoch, c.epoch, actions[0].AppendText(nil))
 	}
 	var done *watched
 	if !stale {
 		done = c.event(e)
 	}
 	for _, a := range actions {
-		if err := c.action(e, a, done); err != nil {
-			return err
-		}
+		c.action(e, a, done)
 	}
 	if done != nil && done.state.Active() && c.holder != done {
-		return c.fail("2", "request %d gave the engine up and is neither parked nor ended", done.id)
+		c.fail("2", "request %d gave the engine up and is neither parked nor ended", done.id)
 	}
-	return c.after(e)
+	c.after(e, stale)
+	return c.err
 }
 
 // pass lets the holder run for d.
@@ -151,11 +158,18 @@ func (c *checker) pass(d time.Duration) {
 	for _, id := range c.order {
 		w := c.reqs[id]
 		if (w.state == StateWaiting || w.state == StateParked) && w.seq < c.holder.seq {
+			if c.starving(w) && c.sooner(w, c.holder) && c.stoppable(c.holder) {
+				w.extra += d
+			}
 			w.lost += d
-			w.overtake += d
-			w.worst = max(w.worst, w.overtake)
 		}
 	}
+}
+
+// stoppable says that nothing but the policy's minimum runs keeps h from being
+// stopped.
+func (c *checker) stoppable(h *watched) bool {
+	return h.state == StateDecoding && !h.stopped && !h.Protected && !h.Image && !h.noCkpt
 }
 
 func (c *checker) isStale(e Event) bool {
@@ -212,17 +226,23 @@ func (c *checker) event(e Event) *watched {
 	}
 	switch e.Kind {
 	case Resumed:
-		w.resumed, w.reused, w.pos = true, e.N, e.N
+		w.resumed, w.reused, w.pos, w.wasHigh = true, e.N, e.N, w.high
 		if w.small && w.Prompt+w.out-e.N > c.cfg.SmallPrompt {
 			w.small = false
 		}
 		w.high = max(w.high, e.N)
 	case Reading:
+		if w.pos <= w.wasHigh && e.N > w.wasHigh && w.reused < w.wasHigh && w.upto == 0 {
+			w.ranFrom = c.now
+		}
 		w.pos = max(w.pos, e.N)
 		if e.N > w.high {
 			w.high, w.gained = e.N, true
 		}
 	case FirstToken:
+		if w.reused < w.wasHigh && w.pos <= w.wasHigh && w.upto == 0 {
+			w.ranFrom = c.now
+		}
 		w.first, w.gained = true, true
 		if w.state == StateReading {
 			w.state = StateDecoding
@@ -241,46 +261,46 @@ func (c *checker) event(e Event) *watched {
 }
 
 // action books and checks one action.
-func (c *checker) action(e Event, a Action, done *watched) error {
+func (c *checker) action(e Event, a Action, done *watched) {
 	w := c.reqs[a.ID]
 	switch a.Kind {
 	case WakeAt:
 		c.held = a
-		return nil
+		return
 	case Load, Kill, Settled:
-		return nil
+		return
 	case BeginMaintenance:
 		c.lent = true
 		for _, id := range c.order {
 			if !c.barred(c.reqs[id]) {
-				return c.fail("24", "maintenance begins around live %d", id)
+				c.fail("24", "maintenance begins around live %d", id)
 			}
 		}
-		return nil
+		return
 	case Reject:
 		if a.ID != 0 && (e.Kind != Arrive || e.ID != a.ID) {
-			return c.fail("9", "reject %d on %s", a.ID, e.AppendText(nil))
+			c.fail("9", "reject %d on %s", a.ID, e.AppendText(nil))
 		}
-		return nil
+		return
 	}
 	if a.Kind == Told && a.State == StateWaiting && e.Kind == Arrive {
 		c.accept(e)
-		return nil
+		return
 	}
 	if w == nil {
-		return c.fail("2", "%s names a request that is not live", a.AppendText(nil))
+		c.fail("2", "%s names a request that is not live", a.AppendText(nil))
+		return
 	}
 	switch a.Kind {
 	case Told:
-		return c.told(a, w, done)
+		c.told(a, w, done)
 	case Start:
-		return c.start(e, a, w)
+		c.start(a, w)
 	case Stop:
-		return c.stop(e, a, w)
+		c.stop(a, w)
 	case EndWell, Fail:
-		return c.end(e, a, w, done)
+		c.end(e, a, w, done)
 	}
-	return nil
 }
 
 func (c *checker) accept(e Event) {
@@ -291,94 +311,98 @@ func (c *checker) accept(e Event) {
 	c.order = append(c.order, e.ID)
 }
 
-func (c *checker) told(a Action, w, done *watched) error {
+func (c *checker) told(a Action, w, done *watched) {
 	if a.State != StateParked {
-		return nil
+		return
 	}
 	if w != done || w.upto == 0 && !w.stopped {
-		return c.fail("11", "request %d is parked without a stop or a slice edge", w.id)
+		c.fail("11", "request %d is parked without a stop or a slice edge", w.id)
 	}
 	w.state, w.parks, w.parkedAt, w.passed = StateParked, w.parks+1, c.now, 0
-	w.overtake = 0
+	w.extra = 0
+	if w.first {
+		w.high = max(w.high, w.Prompt+w.out-1)
+	}
+	if w.parks == shortAging {
+		w.lost = scale(w.lost, c.cfg.AgingParked, c.cfg.Aging)
+	}
 	if w.out >= w.MaxNew && !w.PrefillOnly {
-		return c.fail("drain", "request %d used its budget in the drain and is parked", w.id)
+		c.fail("drain", "request %d used its budget in the drain and is parked", w.id)
 	}
 	if w.parks > 1 && !w.gained {
-		return c.fail("21", "request %d gained nothing between two parks", w.id)
+		c.fail("21", "request %d gained nothing between two parks", w.id)
 	}
 	w.gained = false
-	return nil
 }
 
-func (c *checker) start(e Event, a Action, w *watched) error {
+func (c *checker) start(a Action, w *watched) {
 	if c.holder != nil {
-		return c.fail("11", "GEN of %d while %d holds the engine", w.id, c.holder.id)
+		c.fail("11", "GEN of %d while %d holds the engine", w.id, c.holder.id)
 	}
 	again := w.state == StateStopping && w.parks > 0 && !w.gained && !w.first // stopped before it gained anything
 	if w.state == StateStopping && !again {
-		return c.fail("11", "GEN of %d which was stopped and not parked", w.id)
+		c.fail("11", "GEN of %d which was stopped and not parked", w.id)
 	}
 	if !c.up || c.lent {
-		return c.fail("11", "GEN of %d without an engine of ours", w.id)
+		c.fail("11", "GEN of %d without an engine of ours", w.id)
 	}
 	if w.gone && w.state == StateWaiting {
-		return c.fail("12", "GEN of %d, cancelled while queued", w.id)
+		c.fail("12", "GEN of %d, cancelled while queued", w.id)
 	}
 	next := w.state == StateReading || again // the next slice, or the same turn
 	if a.Resume != (w.state == StateParked || again) {
-		return c.fail("4", "GEN of %d from %s with resume=%v", w.id, w.state, a.Resume)
+		c.fail("4", "GEN of %d from %s with resume=%v", w.id, w.state, a.Resume)
 	}
 	if !next {
-		if err := c.turn(w); err != nil {
-			return err
-		}
+		c.turn(w)
 		w.shield = c.starving(w)
 		if w.shield {
 			w.lost = 0
 		}
+		w.extra = 0
 		for _, id := range c.order {
 			if p := c.reqs[id]; p.state == StateParked && p.class() < w.class() && p != w {
 				p.passed++
 			}
 		}
-		w.ranFrom = c.now
+		w.began, w.ranFrom = c.now, c.now
 		if w.state == StateWaiting {
 			w.noCkpt = a.NoCheckpoint
 		}
 	}
 	if a.NoCheckpoint && !(w.OneShot && w.Unread <= c.cfg.SmallPrompt && !w.Explicit && c.m.policy.preempts()) || a.NoCheckpoint != w.noCkpt {
-		return c.fail("15", "GEN of %d with ckpt=0", w.id)
+		c.fail("15", "GEN of %d with ckpt=0", w.id)
 	}
 	w.state, w.upto = StateReading, a.Upto
 	w.resumed, w.first, w.stopped = false, false, false
 	c.holder = w
-	return nil
 }
 
 // turn checks that w is the one whose turn it is.
-func (c *checker) turn(w *watched) error {
+func (c *checker) turn(w *watched) {
 	if c.shut(w) {
-		return c.fail("window", "%d starts although the interactive window is over", w.id)
+		c.fail("window", "%d starts although the interactive window is over", w.id)
 	}
 	best := c.best()
 	switch {
 	case best == w || best == nil:
-		return nil
+		return
 	case c.starving(best):
-		return c.fail("18", "%d starts before starving %d", w.id, best.id)
+		c.fail("18", "%d starts before starving %d", w.id, best.id)
 	case best.class() > w.class() && w.state == StateWaiting:
-		return c.fail("25", "new %d of class %d starts before %d of class %d", w.id, w.class(), best.id, best.class())
+		c.fail("25", "new %d of class %d starts before %d of class %d", w.id, w.class(), best.id, best.class())
 	case best.class() > w.class():
-		return c.fail("reserve", "parked %d of class %d takes the turn of %d of class %d", w.id, w.class(), best.id, best.class())
+		c.fail("reserve", "parked %d of class %d takes the turn of %d of class %d", w.id, w.class(), best.id, best.class())
 	case best.state == StateParked && w.state == StateWaiting:
-		return c.fail("20", "new %d starts before parked %d of its class", w.id, best.id)
+		c.fail("20", "new %d starts before parked %d of its class", w.id, best.id)
+	default:
+		c.fail("order", "%d starts, it is the turn of %d", w.id, best.id)
 	}
-	return c.fail("order", "%d starts, it is the turn of %d", w.id, best.id)
 }
 
-func (c *checker) stop(e Event, a Action, w *watched) error {
+func (c *checker) stop(a Action, w *watched) {
 	if w != c.holder || !w.resumed || w.stopped {
-		return c.fail("11", "STOP of %d: holds %v, RESUME read %v, stopped already %v", w.id, w == c.holder, w.resumed, w.stopped)
+		c.fail("11", "STOP of %d: holds %v, RESUME read %v, stopped already %v", w.id, w == c.holder, w.resumed, w.stopped)
 	}
 	w.stopped = true
 	reading := !w.first
@@ -386,14 +410,14 @@ func (c *checker) stop(e Event, a Action, w *watched) error {
 	switch a.Reason {
 	case ReasonCancelled:
 		if !w.gone {
-			return c.fail("9", "STOP of %d, whose client is here, as cancelled", w.id)
+			c.fail("9", "STOP of %d, whose client is here, as cancelled", w.id)
 		}
-		return nil
+		return
 	case ReasonStop:
 		if !w.enough {
-			return c.fail("9", "STOP of %d as enough, which nobody said", w.id)
+			c.fail("9", "STOP of %d as enough, which nobody said", w.id)
 		}
-		return nil
+		return
 	case ReasonForced:
 	case ReasonPreempt:
 		var cause *watched
@@ -403,26 +427,25 @@ func (c *checker) stop(e Event, a Action, w *watched) error {
 			}
 		}
 		if cause == nil {
-			return c.fail("26", "STOP of %d (class %d) and nobody sooner waits", w.id, w.class())
+			c.fail("26", "STOP of %d (class %d) and nobody sooner waits", w.id, w.class())
 		}
 		if w.shield && c.now < w.ranFrom+c.cfg.Quantum {
-			return c.fail("18", "STOP of %d inside its protected quantum", w.id)
+			c.fail("18", "STOP of %d inside its protected quantum", w.id)
 		}
 	default:
-		return c.fail("9", "STOP of %d for %q", w.id, a.Reason)
+		c.fail("9", "STOP of %d for %q", w.id, a.Reason)
 	}
 	if w.Protected || w.Image || w.noCkpt {
-		return c.fail("protected", "STOP of %d, which is never preempted", w.id)
+		c.fail("protected", "STOP of %d, which is never preempted", w.id)
 	}
 	if reading && !c.engine.ResumePrefill {
 		if w.upto > 0 || w.reused > 0 || w.parks > 0 || c.cfg.Policy == Budget {
-			return c.fail("13", "STOP of %d in a read that would be lost (reused %d, parks %d, slice %d)", w.id, w.reused, w.parks, w.upto)
+			c.fail("13", "STOP of %d in a read that would be lost (reused %d, parks %d, slice %d)", w.id, w.reused, w.parks, w.upto)
 		}
 	}
-	return nil
 }
 
-func (c *checker) end(e Event, a Action, w, done *watched) error {
+func (c *checker) end(e Event, a Action, w, done *watched) {
 	ok := false
 	switch a.Reason {
 	case ReasonCancelled:
@@ -445,13 +468,13 @@ func (c *checker) end(e Event, a Action, w, done *watched) error {
 		ok = e.Kind == LoadFailed
 	}
 	if !ok {
-		return c.fail("9", "%s is not caused by %d's own client, limits or engine (event %s)", a.AppendText(nil), w.id, e.AppendText(nil))
+		c.fail("9", "%s is not caused by %d's own client, limits or engine (event %s)", a.AppendText(nil), w.id, e.AppendText(nil))
 	}
 	if (w.state.Active()) && w != done {
-		return c.fail("11", "%d ends while it holds the engine", w.id)
+		c.fail("11", "%d ends while it holds the engine", w.id)
 	}
 	if w == done && e.Kind == Done && (e.Finish == FinishStop || e.Finish == FinishLength) && a.Kind == Fail && !w.gone && !w.enough {
-		return c.fail("drain", "%d finished and is failed", w.id)
+		c.fail("drain", "%d finished and is failed", w.id)
 	}
 	w.state = StateEnded
 	c.ended++
@@ -462,11 +485,10 @@ func (c *checker) end(e Event, a Action, w, done *watched) error {
 			break
 		}
 	}
-	return nil
 }
 
 // after checks what must hold between Steps.
-func (c *checker) after(e Event) error {
+func (c *checker) after(e Event, stale bool) {
 	waiting, active, parked := 0, 0, 0
 	for _, id := range c.order {
 		switch w := c.reqs[id]; {
@@ -476,59 +498,75 @@ func (c *checker) after(e Event) error {
 			parked++
 		default:
 			active++
-			if e.Kind == EngineDied && w == c.holder {
-				return c.fail("27", "%d survives the engine it ran on", id)
+			if e.Kind == EngineDied && !stale && w == c.holder {
+				c.fail("27", "%d survives the engine it ran on", id)
 			}
 		}
-		if e.Kind == EngineDied && c.reqs[id].state != StateWaiting && !c.cfg.Replay && !c.up {
-			return c.fail("27", "%d is %s after the engine's death", id, c.reqs[id].state)
+		if e.Kind == EngineDied && !stale && c.reqs[id].state != StateWaiting && !c.cfg.Replay && !c.up {
+			c.fail("27", "%d is %s after the engine's death", id, c.reqs[id].state)
 		}
 	}
 	if active > 1 {
-		return c.fail("1", "%d requests hold the engine", active)
+		c.fail("1", "%d requests hold the engine", active)
 	}
 	mw, ma, mp := c.m.Load()
 	if mw != waiting || ma != active || mp != parked {
-		return c.fail("3", "machine says %d/%d/%d waiting/active/parked, the books %d/%d/%d", mw, ma, mp, waiting, active, parked)
+		c.fail("3", "machine says %d/%d/%d waiting/active/parked, the books %d/%d/%d", mw, ma, mp, waiting, active, parked)
 	}
 	if n := c.m.counters; n.Accepted != n.Ended+uint64(waiting+active+parked) {
-		return c.fail("3", "accepted %d ≠ ended %d + %d + %d + %d", n.Accepted, n.Ended, waiting, active, parked)
+		c.fail("3", "accepted %d ≠ ended %d + %d + %d + %d", n.Accepted, n.Ended, waiting, active, parked)
 	}
 	if c.cfg.Queue > 0 && waiting > c.cfg.Queue {
-		return c.fail("16", "%d wait, the limit is %d", waiting, c.cfg.Queue)
+		c.fail("16", "%d wait, the limit is %d", waiting, c.cfg.Queue)
 	}
 	if c.up && !c.lent && c.holder == nil && c.best() != nil {
-		return c.fail("24", "the engine idles, %d wait and %d are parked", waiting, parked)
+		c.fail("24", "the engine idles, %d wait and %d are parked", waiting, parked)
 	}
-	if err := c.afterHold(); err != nil {
-		return err
-	}
-	return c.afterBucket()
+	c.afterHold()
+	c.afterWait()
+	c.afterBucket()
 }
 
 // afterHold: a strictly sooner admissible waiter has led to a Stop or a WakeAt
 // that names what holds it.
-func (c *checker) afterHold() error {
+func (c *checker) afterHold() {
 	a := c.holder
 	if a == nil || !c.m.policy.preempts() || a.stopped || a.gone || a.enough {
-		return nil
+		return
 	}
 	w := c.best()
 	if w == nil || !c.sooner(w, a) {
-		return nil // who would get the engine would not be sooner
+		return // who would get the engine would not be sooner
 	}
 	if c.m.active != nil && c.m.active.gen.why != ReasonNone {
-		return nil // a STOP that waits for RESUME
+		return // a STOP that waits for RESUME
+	}
+	if c.m.armed != 0 && c.m.armed <= c.now {
+		return // the Wake is due in this instant
 	}
 	// Time alone may have shut the window for the one who was named.
 	if h := c.reqs[c.held.ID]; c.held.Reason == ReasonNone || h == nil || !c.sooner(h, a) {
-		return c.fail("23", "%d is sooner than the runner %d; no STOP and no WakeAt says why", w.id, a.id)
+		c.fail("23", "%d is sooner than the runner %d; no STOP and no WakeAt says why", w.id, a.id)
 	}
-	return nil
 }
 
 // barred says that w arrived after maintenance was asked for.
 func (c *checker) barred(w *watched) bool { return c.asked && w.seq >= c.fence }
+
+// afterWait: who starves waits for what cannot be stopped, for one quantum (or
+// five switches), and for the end of what is nearly through; for nothing else.
+func (c *checker) afterWait() {
+	if c.holder == nil || c.m.active == nil {
+		return
+	}
+	c.most = max(c.most, c.m.predict(c.m.active, false))
+	bound := max(c.cfg.Quantum, 5*c.most) + 2*c.most + c.cfg.GuardFloor + c.slack
+	for _, id := range c.order {
+		if w := c.reqs[id]; w.extra > bound {
+			c.fail("19", "starving %d lost %v to %d, which could be stopped; at most %v", id, w.extra, c.holder.id, bound)
+		}
+	}
+}
 
 // best is the obvious twin of next: everybody who wants the engine and is
 // admitted, sorted.
@@ -580,11 +618,10 @@ func first(x, y bool) int {
 
 // afterBucket: invariant 22, with what is predicted and not yet settled counted
 // as it was predicted.
-func (c *checker) afterBucket() error {
+func (c *checker) afterBucket() {
 	n := c.m.counters
 	limit := time.Duration(float64(c.now)*c.cfg.Overhead) + c.cfg.Depth + n.Overrun + time.Duration(n.Settled+1)
 	if n.Charged > limit {
-		return c.fail("22", "immediate stops cost %v in %v, the bucket allows %v", n.Charged, c.now, limit)
+		c.fail("22", "immediate stops cost %v in %v, the bucket allows %v", n.Charged, c.now, limit)
 	}
-	return nil
 }

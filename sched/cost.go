@@ -33,7 +33,7 @@ func (m *Machine) openPark(r *request, edge bool) {
 		r.park = park{}
 	}
 	p := &r.park
-	p.open, p.edge, p.inRead = true, edge, r.gen.first == 0 && !edge
+	p.open, p.edge, p.inRead = true, edge, !r.gen.spoke && !edge
 	p.tokens = r.kept
 	p.doneAt = m.now
 	if !edge {

@@ -70,6 +70,9 @@ func (m *Machine) consider() {
 	}
 	v := m.policy.judge(m, a, false)
 	if v.why != ReasonNone {
+		if v.at == 0 { // an event of a's own will tell; look again when a should be through
+			v.at = m.now + max(m.cfg.MinRun, m.remaining(a), time.Millisecond)
+		}
 		m.held = hold{id: w.id, why: v.why, at: v.at}
 		return
 	}
@@ -213,9 +216,20 @@ func (m *Machine) shielded(r *request) (bool, time.Duration) {
 	return r.shield && (r.gen.reread || m.now < over), over
 }
 
+// shortAging is the park from which on the starvation limit is the short one.
+const shortAging = 3
+
+// scale returns d·num/den, 0 for a den of 0.
+func scale(d, num, den time.Duration) time.Duration {
+	if den == 0 {
+		return 0
+	}
+	return time.Duration(float64(d) / float64(den) * float64(num))
+}
+
 // limit is how much time a request may lose to later arrivals.
 func (m *Machine) limit(r *request) time.Duration {
-	if r.parks >= 3 {
+	if r.parks >= shortAging {
 		return m.cfg.AgingParked
 	}
 	return m.cfg.Aging

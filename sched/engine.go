@@ -91,7 +91,7 @@ func (m *Machine) silence() time.Duration {
 		return 0
 	}
 	limit := m.cfg.Silence
-	if r.gen.first == 0 {
+	if !r.gen.spoke {
 		unread := r.Prompt + r.out - r.kept
 		if r.gen.resumed {
 			unread = r.Prompt + r.out - r.gen.pos

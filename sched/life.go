@@ -200,7 +200,12 @@ func (m *Machine) reading(r *request, pos int) bool {
 	if !g.resumed || pos <= g.pos {
 		return false
 	}
-	m.step = max(m.step, pos-g.pos)
+	// One batch alone only shows that a chunk is at least so long, and turn
+	// boundaries cut batches short: two equal ones in a row are the grid.
+	if d := pos - g.pos; d == g.step && d > 64 {
+		m.step = max(m.step, d)
+	}
+	g.step = pos - g.pos
 	g.pos, g.posAt = pos, m.now
 	if pos > r.high {
 		r.high = pos
@@ -218,10 +223,10 @@ func (m *Machine) reading(r *request, pos int) bool {
 // firstToken takes the first accepted token of a GEN; its Tokens follow.
 func (m *Machine) firstToken(r *request) bool {
 	g := &r.gen
-	if g.first != 0 || !g.resumed || g.upto > 0 {
+	if g.spoke || !g.resumed || g.upto > 0 {
 		return false
 	}
-	g.first, g.last = m.now, m.now
+	g.spoke, g.first, g.last = true, m.now, m.now
 	g.gained = true
 	if g.reread {
 		g.reread, g.run = false, m.now
@@ -238,7 +243,7 @@ func (m *Machine) firstToken(r *request) bool {
 // parks are forced: what time alone changes has a WakeAt.
 func (m *Machine) tokens(r *request, n int) bool {
 	g := &r.gen
-	if g.first == 0 || g.upto > 0 {
+	if !g.spoke || g.upto > 0 {
 		return false
 	}
 	r.out += n
@@ -303,6 +308,9 @@ func (m *Machine) release(*request) {
 // toPark parks a request that gave the engine up.
 func (m *Machine) toPark(r *request, edge bool) {
 	r.parks++
+	if r.parks == shortAging { // the share of the limit that is used stays the same
+		r.waited = scale(r.waited, m.cfg.AgingParked, m.cfg.Aging)
+	}
 	if r.gen.why == ReasonForced {
 		m.counters.Forced++
 	} else {
@@ -310,7 +318,7 @@ func (m *Machine) toPark(r *request, edge bool) {
 	}
 	r.gen.last = 0
 	switch {
-	case r.gen.first != 0:
+	case r.gen.spoke:
 		r.kept = r.Prompt + r.out - 1
 		r.high = max(r.high, r.kept)
 	case edge:

@@ -22,7 +22,7 @@ type Machine struct {
 	deaths  int           // in a row, without a DONE between them
 	reload  time.Duration // not before
 	noSlice bool          // a slice lost its prefix: this engine is not sliced for
-	step    int           // largest PP step this engine has shown
+	step    int           // read grid that this engine has shown
 
 	seq     uint64
 	all     map[ID]*request
@@ -89,9 +89,11 @@ type gen struct {
 	reused   int
 	pos      int           // last PP position, at least reused
 	posAt    time.Duration // when
+	step     int           // from the PP before
 	upto     int           // > 0: a slice
 	gained   bool          // a token, or a chunk beyond what was read before
-	first    time.Duration // of the first token, 0 none
+	spoke    bool          // a token came
+	first    time.Duration // when
 	last     time.Duration // of the latest tokens
 	count    int           // output tokens of this GEN
 	stopAt   time.Duration

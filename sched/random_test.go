@@ -29,9 +29,10 @@ func testConfig(policy string) Config {
 // TestRandomWorlds: every invariant after every Step, under random requests,
 // clients and engines, with and without faults.
 func TestRandomWorlds(t *testing.T) {
-	seeds := uint64(60)
-	if testing.Short() {
-		seeds = 10
+	t.Parallel()
+	seeds := uint64(30)
+	if testing.Short() || raceOn {
+		seeds = 6
 	}
 	for _, policy := range policies() {
 		for name, e := range engines() {

@@ -13,6 +13,7 @@ import (
 type world struct {
 	rng     *rand.Rand
 	step    stepper
+	after   func(Event, []Action) // sees each Step when the books are right
 	check   *checker
 	now     time.Duration
 	plan    []Event // clients, sorted by time
@@ -114,7 +115,8 @@ func (w *world) run() error {
 		e, ok := w.nextEvent()
 		if !ok {
 			if n := len(w.check.order); n > 0 {
-				return w.check.fail("18", "%d requests neither ran nor were refused", n)
+				w.check.fail("18", "%d requests neither ran nor were refused", n)
+				return w.check.err
 			}
 			return nil
 		}
@@ -136,6 +138,9 @@ func (w *world) feed(e Event) error {
 	w.actions = append(w.actions, actions...)
 	if err := w.check.see(e, actions); err != nil {
 		return err
+	}
+	if w.after != nil {
+		w.after(e, actions)
 	}
 	for _, a := range actions {
 		w.perform(a)
