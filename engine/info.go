@@ -27,6 +27,7 @@ const (
 	KeyEmulated      = "emulated"       // extension, profile of the stand-in
 	KeyBackend       = "backend"        // extension
 	KeyModel         = "model"          // extension
+	KeyVocabulary    = "vocabulary"     // extension: how many token ids the model knows
 )
 
 // infoOrder is the native engine's order of printing; other keys follow by name.

@@ -57,7 +57,7 @@ func (e *Engine) Info() engine.Info {
 		engine.KeyModel:         e.opt.Model,
 		engine.KeyVersion:       "llama.cpp-" + e.opt.Version,
 		"threads":               fmt.Sprint(e.opt.Threads),
-		"vocabulary":            fmt.Sprint(e.lib.Vocabulary()),
+		engine.KeyVocabulary:    fmt.Sprint(e.lib.Vocabulary()),
 	}
 }
 

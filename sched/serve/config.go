@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -20,7 +21,7 @@ type Config struct {
 	Env  []string // NAME=value, on top of ours
 	Log  string   // the engine's stderr is appended here; "" discards it
 
-	Tokenizer string
+	Tokenizer string // "builtin", or the path of a folder with a tokenizer.json or of a GGUF file
 	Model     string
 	Aliases   []string
 	Host      string
@@ -61,7 +62,7 @@ func ParseConfig(data []byte, dir string) (*Config, error) {
 		return nil, fmt.Errorf("config: %w", fault)
 	}
 	warnings, errs := checkKeys(f.obj)
-	c := &Config{Warnings: warnings, Dir: dir, Host: "127.0.0.1", Model: "qwen3.8-flash-next", Context: 4096, Tokenizer: "builtin"}
+	c := &Config{Warnings: warnings, Dir: dir, Host: "127.0.0.1", Model: "qwen3.8-flash-next", Context: 4096}
 	c.engine(f, dir)
 	c.identity(f)
 	c.sampling(f)
@@ -97,12 +98,14 @@ func (c *Config) engine(f fields, dir string) {
 	if n := flagValue(args, "--max-context"); n != "" {
 		c.Context, _ = strconv.Atoi(n)
 	}
-	if tok, ok := f.str("tokenizer"); ok {
-		c.Tokenizer = tok
-		if tok != "builtin" {
-			f.refuse("tokenizer", `only "builtin" is available`)
-		}
+	tok, given := f.str("tokenizer")
+	if model := flagValue(args, "--model"); !given && strings.HasSuffix(model, ".gguf") {
+		tok = model // the file that the engine loads has its vocabulary in it
 	}
+	if tok != "" && tok != builtin {
+		tok = under(dir, tok)
+	}
+	c.Tokenizer = cmp.Or(tok, builtin)
 	if v, ok := f.object("vision"); ok {
 		args, _ := v.strings("args")
 		if c.Vision = (&Vision{Argv: append(v.words("exe"), args...)}); len(c.Vision.Argv) == 0 {

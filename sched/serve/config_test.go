@@ -87,7 +87,6 @@ func TestConfigFaults(t *testing.T) {
 		`{"exe":"x","solo_overhead":2}`:                                   "solo_overhead: must be a number from 0 to 1",
 		`{"exe":"x","solo_read_slice":"big"}`:                             "solo_read_slice: must be",
 		`{"exe":"x","solo_priority_map":{"a":"b"}}`:                       "solo_priority_map.a: must be an integer",
-		`{"exe":"x","tokenizer":"dir"}`:                                   `tokenizer: only "builtin"`,
 		`{"exe":"x","vision":{}}`:                                         "vision.exe: is missing",
 		`{"exe":"x"`:                                                      "the body is not JSON",
 		`{"exe":"x","solo_priority":true,"parallel":2}`:                   "solo_priority and parallel:",

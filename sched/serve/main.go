@@ -47,6 +47,10 @@ func Main(ctx context.Context, o Options) error {
 	for _, w := range cfg.Warnings {
 		log.Warn("config: " + w)
 	}
+	tok, err := OpenTokenizer(cfg.Tokenizer)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
 	// The port first: an engine takes minutes, a port in use is known at once.
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(o.Port)))
 	if err != nil {
@@ -59,7 +63,9 @@ func Main(ctx context.Context, o Options) error {
 		o.Ready(listener.Addr())
 	}
 	l := loop.New(cfg.loop(log))
-	return run(ctx, l, newServer(cfg, l, log, o.Instance), listener)
+	s := newServer(cfg, l, log, o.Instance)
+	s.tok = tok
+	return run(ctx, l, s, listener)
 }
 
 // run holds the loop and the listener together: where one ends, the other is
