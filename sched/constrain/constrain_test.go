@@ -76,8 +76,8 @@ func TestSchemaAccepts(t *testing.T) {
 func TestSchemaRefusals(t *testing.T) {
 	for schema, path := range map[string]string{
 		`{"type":"string","pattern":"a"}`:                                        "pattern",
-		`{"type":"object","properties":{"a":{"type":"string","format":"date"}}}`: "properties.a.format",
-		`{"type":"object","properties":{"a":{"oneOf":[]}}}`:                      "properties.a.oneOf",
+		`{"type":"object","properties":{"a":{"type":"string","format":"date"}}}`: "properties[0].format",
+		`{"type":"object","properties":{"a":{"oneOf":[]}}}`:                      "properties[0].oneOf",
 		`{"type":"integer","minimum":3}`:                                         "minimum",
 		`{"type":"array","uniqueItems":true}`:                                    "uniqueItems",
 		`{"type":"array","minItems":3,"maxItems":2}`:                             "maxItems",

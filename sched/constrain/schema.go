@@ -17,9 +17,10 @@ const (
 	maxNested = 32 // how deeply a value without a schema may nest
 )
 
-// SchemaError refuses a schema by the path of what it cannot say.
+// SchemaError refuses a schema by the path of what it cannot say. Properties are
+// counted, not named: the schema is a client's, and errors repeat nothing of it.
 type SchemaError struct {
-	Path string // "properties.a.pattern"
+	Path string // "properties[0].pattern"
 	Why  string
 }
 
@@ -331,7 +332,7 @@ func (c *compiler) object(s map[string]json.RawMessage, path string) int32 {
 		for i, name := range names {
 			key, _ := json.Marshal(name)
 			n.props = append(n.props, property{key: string(key), name: name, required: slices.Contains(required, name),
-				value: c.compile(values[i], path+".properties."+name)})
+				value: c.compile(values[i], fmt.Sprintf("%s.properties[%d]", path, i))})
 		}
 	}
 	for i, name := range required {
@@ -398,7 +399,7 @@ func (c *compiler) reference(raw json.RawMessage, path string) int32 {
 	}
 	self := c.add(node{kind: choiceNode})
 	c.refs[ref] = self
-	if body := c.compile(target, strings.ReplaceAll(strings.TrimPrefix(ref, "#"), "/", ".")); c.err == nil {
+	if body := c.compile(target, path); c.err == nil {
 		c.nodes[self].alts = []int32{body}
 	}
 	return self

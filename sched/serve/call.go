@@ -10,6 +10,7 @@ import (
 
 	"interlude/engine"
 	"interlude/sched/chat"
+	"interlude/sched/constrain"
 	"interlude/sched/loop"
 )
 
@@ -34,8 +35,9 @@ type call struct {
 	top       int // alternatives beside each score
 	format    string
 	schema    json.RawMessage
-	prefill   bool // read the prompt, answer nothing
-	priority  *int // of the body
+	grammar   *constrain.Grammar // what the answer is held to; nil: nothing
+	prefill   bool               // read the prompt, answer nothing
+	priority  *int               // of the body
 	responses *responsesEcho
 
 	prompt chat.Prompt
@@ -110,10 +112,16 @@ func (s *Server) prepare(r *http.Request, c *call) *fault {
 	if fault := c.combinations(); fault != nil {
 		return fault
 	}
+	if fault := s.constrain(c); fault != nil {
+		return fault
+	}
 	if fault := s.capable(r.Context(), c); fault != nil {
 		return fault
 	}
 	if fault := s.priority(r, c); fault != nil {
+		return fault
+	}
+	if fault := s.vocabularyFits(); fault != nil {
 		return fault
 	}
 	if fault := s.encodeImages(r.Context(), c); fault != nil {
@@ -202,7 +210,7 @@ func (s *Server) capable(ctx context.Context, c *call) *fault {
 	if c.scores {
 		c.params.Logprobs = max(c.top, 1)
 	}
-	return c.constrain()
+	return nil
 }
 
 // info is what the engine announced, loading it if nothing is known yet.
@@ -265,8 +273,9 @@ func (s *Server) fit(c *call) *fault {
 	if c.params.Pin >= n {
 		return invalid("strata_prefix", "must end before the prompt does")
 	}
+	c.params.Mask = c.grammar != nil
 	c.spec = loop.Spec{Prompt: c.prompt.IDs, MaxNew: ask, Params: c.params, OneShotAllowed: !c.prompt.HasHistory,
-		SystemRoot: c.prompt.SystemRoot, Image: c.images, PrefillOnly: c.prefill}
+		SystemRoot: c.prompt.SystemRoot, Image: c.images, PrefillOnly: c.prefill, Masker: s.masker(c)}
 	if c.priority != nil {
 		c.spec.Priority, c.spec.Explicit = *c.priority, true
 	}
@@ -278,16 +287,4 @@ func (c *call) release() {
 	if c.images != "" {
 		os.Remove(c.images)
 	}
-}
-
-// constrain refuses answers of a given form until there is something that holds
-// the engine to it.
-func (c *call) constrain() *fault {
-	switch {
-	case c.format != "text":
-		return invalid(c.formatParam, "type %s is not available on this server", c.format)
-	case c.choice.required:
-		return invalid("tool_choice", "only none and auto are available on this server")
-	}
-	return nil
 }

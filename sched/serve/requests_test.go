@@ -96,7 +96,8 @@ func TestS78ResponseFormats(t *testing.T) {
 			`{"type":"json_schema","json_schema":{}}`:                                         "response_format.json_schema.schema",
 			`{"type":"json_schema","json_schema":"a"}`:                                        "response_format.json_schema",
 			`{"type":"json_object"}`:                                                          "response_format", // this engine has no masks
-			`{"type":"json_schema","json_schema":{"schema":{"type":"string","pattern":"("}}}`: "response_format",
+			`{"type":"json_schema","json_schema":{"schema":{"type":"string","pattern":"("}}}`: "response_format.json_schema.schema.pattern",
+			`{"type":"json_schema","json_schema":{"schema":{"properties":{"SECRET":{"type":"string","format":"date"}}}}}`: "response_format.json_schema.schema.properties[0].format",
 		} {
 			r.refused(chatPath, `{"messages":[{"role":"user","content":"x"}],"response_format":`+body+`}`, param)
 		}
@@ -130,7 +131,7 @@ func TestS80DeepNesting(t *testing.T) {
 func TestS81BigSchemas(t *testing.T) {
 	inBubble(t, "", "", func(r *rig) {
 		r.refused(chatPath, ask("x", "response_format", object{"type": "json_schema", "json_schema": object{
-			"schema": object{"type": "string", "pattern": strings.Repeat("(a)", 60_000)}}}), "response_format")
+			"schema": object{"type": "string", "pattern": strings.Repeat("(a)", 60_000)}}}), "response_format.json_schema.schema.pattern")
 		if s := r.chat(ask("Quote: ok")); s.content != "ok" {
 			t.Errorf("after the refusal: %+v", s)
 		}

@@ -11,10 +11,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"interlude/sched"
 	"interlude/sched/chat"
+	"interlude/sched/constrain"
 	"interlude/sched/loop"
 )
 
@@ -44,6 +46,8 @@ type Server struct {
 	keys     [][sha256.Size]byte       // digests of the API keys
 	byKey    map[[sha256.Size]byte]int // their priorities
 	access   access
+
+	vocabulary func() *constrain.Vocabulary // made when a form is first asked for
 }
 
 func newServer(cfg *Config, l *loop.Loop, log *slog.Logger, instance string) *Server {
@@ -58,6 +62,9 @@ func newServer(cfg *Config, l *loop.Loop, log *slog.Logger, instance string) *Se
 		s.byKey[s.digest(name)] = p
 	}
 	s.access = newAccess(cfg)
+	s.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
+		return constrain.NewVocabulary(s.tok.Size(), s.tok.Piece, s.tok.Special, s.tok.EndIDs())
+	})
 	return s
 }
 
