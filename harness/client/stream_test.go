@@ -209,3 +209,38 @@ func naive(raw string) []string {
 	}
 	return out
 }
+
+// FuzzDecode reads any stream as either API: it never panics, and nothing but an
+// honest end is completed.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(story("größe")), false)
+	f.Add([]byte("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"), true)
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{\"}}]}}]}\n\n"), false)
+	f.Fuzz(func(t *testing.T, raw []byte, responses bool) {
+		x := &exchange{c: New(Options{BaseURL: "http://127.0.0.1:1"}), rec: &results.Record{API: "chat"}, ctx: t.Context(), cancel: func(error) {}}
+		if responses {
+			x.call.API, x.rec.API = "responses", "responses"
+		}
+		tape := newTape().(*tape)
+		err := x.receive(&segments{raw, 7}, tape)
+		if x.timer != nil {
+			x.timer.Stop()
+		}
+		d := newDecoder(x)
+		d.rest(tape.arena, tape.joined, tape.items)
+		x.settleStream(d, tape, err)
+		switch {
+		case x.rec.Outcome == "":
+			t.Error("no outcome")
+		case x.rec.Outcome == results.Completed && (x.rec.FinishReason == "" || x.rec.Terminal == 0):
+			t.Errorf("completed with finish_reason %q, terminal %d", x.rec.FinishReason, x.rec.Terminal)
+		}
+		bytes := 0
+		for _, c := range x.rec.Chunks {
+			bytes += c.Bytes
+		}
+		if want := len(x.rec.Text) + len(x.rec.Reasoning); len(x.rec.Tools) == 0 && bytes != want {
+			t.Errorf("chunks brought %d bytes, the answer has %d", bytes, want)
+		}
+	})
+}
