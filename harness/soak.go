@@ -25,7 +25,7 @@ func Soak(ctx context.Context, o Options) (*Finished, error) {
 
 // overtime is how far past its duration a soak may run before what is left is cut
 // off: a server that crawls must not hold the machine for a night.
-const overtime = 1.25
+const overtime = 1.5
 
 // limit is when the requests of a slot have to be over; 0: never.
 func (r *run) limit() time.Duration {
@@ -33,7 +33,7 @@ func (r *run) limit() time.Duration {
 		return 0
 	}
 	d := time.Duration(r.manifest.Generate.Duration)
-	return time.Duration((float64(d)*overtime + float64(2*time.Minute)) / r.plan.Speed)
+	return time.Duration((float64(d)*overtime + float64(5*time.Minute)) / r.plan.Speed)
 }
 
 // Budgets are what a soak may use up, in the words of the summary: slopes an hour
