@@ -157,6 +157,19 @@ func TestS6QueuedLeaverHarmsNobody(t *testing.T) {
 	}
 }
 
+// TestS8StopIsSeenInEveryStep: the acknowledgement of a STOP in a decode, as the
+// request behind it sees it.
+func TestS8StopIsSeenInEveryStep(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for i := range 20 {
+			r.leave(chatPath, ask(longTask("a"), "stream", true), after(time.Second+time.Duration(i)*7*time.Millisecond))
+			if d := r.idle(); d > oneWindow {
+				t.Errorf("try %d: acknowledged after %v", i, d)
+			}
+		}
+	})
+}
+
 func TestS9StopStringFreesTheEngine(t *testing.T) {
 	inBubble(t, "", "", func(r *rig) {
 		s := r.chat(ask(longTask("a"), "stop", "\n3:", "max_tokens", 8000))

@@ -203,7 +203,7 @@ func TestS30QueueTimeoutOfAStream(t *testing.T) {
 	}
 }
 
-func TestS32QueueLimitHolds(t *testing.T) {
+func TestS32S33QueueLimitHolds(t *testing.T) {
 	for _, config := range []string{`"solo_queue":1`, `"solo_queue":1,` + solo} {
 		inBubble(t, config, "", func(r *rig) {
 			var got []int
@@ -211,7 +211,7 @@ func TestS32QueueLimitHolds(t *testing.T) {
 				resp := r.do("POST", chatPath, ask(longTask("a"), "stream", true))
 				r.open = append(r.open, resp.Body)
 				got = append(got, resp.StatusCode)
-				// S33: overload is 429 with Retry-After, never 500.
+				// Overload is 429 with Retry-After, never 500.
 				if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); resp.StatusCode == 429 && (err != nil || n < 1) {
 					t.Errorf("Retry-After %q", resp.Header.Get("Retry-After"))
 				}
@@ -222,6 +222,41 @@ func TestS32QueueLimitHolds(t *testing.T) {
 			status, o := r.json("POST", respPath, object{"input": "x"})
 			if status != 429 || o.str("error.type") != kindBusy || o.str("error.code") != "queue_full" {
 				t.Errorf("responses: %d %v", status, o)
+			}
+		})
+	}
+}
+
+// TestS34ClassesStayApart: however long they wait, sooner classes are served first;
+// only the starvation tier lets single ones pass.
+func TestS34ClassesStayApart(t *testing.T) {
+	for aging, strict := range map[string]bool{"1000": true, "10": false} {
+		inBubble(t, solo+`,"solo_queue":0,"solo_aging_s":`+aging, "", func(r *rig) {
+			r.stream(chatPath, ask(longTask("a"), "stream", true, "priority", 9, "max_tokens", 300)).untilContent()
+			var mu sync.Mutex
+			var order []int // classes, as they are served
+			var all sync.WaitGroup
+			for i := range 90 {
+				class := i % 3
+				s := r.stream(chatPath, ask(words+"Say 20 words by rule n.", "stream", true, "priority", class))
+				all.Go(func() {
+					s.untilContent()
+					mu.Lock()
+					order = append(order, class)
+					mu.Unlock()
+					s.rest()
+				})
+			}
+			all.Wait()
+			var place [3]int
+			for i, class := range order {
+				place[class] += i
+			}
+			if !(place[2] < place[1] && place[1] < place[0]) {
+				t.Errorf("aging %s: served in the order %v", aging, order)
+			}
+			if strict && !slices.IsSortedFunc(order, func(a, b int) int { return b - a }) {
+				t.Errorf("aging %s: served in the order %v", aging, order)
 			}
 		})
 	}

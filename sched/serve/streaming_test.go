@@ -250,7 +250,10 @@ func TestS74QueuedStreamIsNotSilent(t *testing.T) {
 			t.Errorf("%d signs of life while queued", n)
 		}
 	})
-	// A read of one chunk of 100 s: the timer is its own, not the chunk's.
+}
+
+// TestS56SignsOfLifeInOneLongChunk: the timer is its own, not the chunk's.
+func TestS56SignsOfLifeInOneLongChunk(t *testing.T) {
 	inBubble(t, "", "--prefill-chunk 100000 --speed 0.1", func(r *rig) {
 		s := r.stream("/v1/chat/completions", ask(strings.Repeat("word ", 20000), "stream", true, "max_tokens", 1))
 		last := time.Duration(0)
