@@ -87,19 +87,28 @@ func printFindings(out io.Writer, r *audit.Report, all bool) {
 		}
 	}
 	for _, f := range r.Findings {
-		counts[f.Status]++
+		counts[standing(f)]++
 		if f.Status == "pass" && !all {
 			continue
 		}
 		printFinding(out, f)
 	}
-	fmt.Fprintf(out, "%d checks passed, %d failed, %d not run; %d of %d judged answers right\n",
-		counts["pass"], counts["fail"], counts["not_run"], right, len(r.Judgements))
+	fmt.Fprintf(out, "%d checks passed, %d failed, %d notes, %d not run; %d of %d judged answers right\n",
+		counts["pass"], counts["fail"], counts["note"], counts["not_run"], right, len(r.Judgements))
+}
+
+// standing is a finding's status; what is disclosed and changes no verdict is a
+// note and no failure.
+func standing(f results.Finding) string {
+	if f.Status == "fail" && f.Weight == results.Note {
+		return "note"
+	}
+	return f.Status
 }
 
 func printFinding(out io.Writer, f results.Finding) {
-	head := strings.ToUpper(f.Status)
-	if f.Weight != "" && f.Status == "fail" {
+	head := strings.ToUpper(standing(f))
+	if head == "FAIL" && f.Weight != "" {
 		head += " (" + f.Weight + ")"
 	}
 	fmt.Fprintf(out, "%s %s: %s\n", head, f.Check, f.Text)
@@ -109,7 +118,7 @@ func printFinding(out io.Writer, f results.Finding) {
 	if f.Evidence != "" {
 		fmt.Fprintf(out, "    evidence: %s\n", f.Evidence)
 	}
-	if f.Command != "" {
+	if f.Command != "" && !strings.HasPrefix(f.Command, "interlude audit") { // that is what was just run
 		fmt.Fprintf(out, "    see: %s\n", f.Command)
 	}
 }

@@ -65,15 +65,6 @@ func judge(dir string) (results.Summary, *audit.Report, error) {
 	return stats.Summarise(data, judged.Judgements, judged.Findings, facts), judged, nil
 }
 
-// counterNamed returns the counter a plan was made with, as far as it is at hand;
-// with another one the audit says NotRun where it needs it.
-func counterNamed(name string) workloads.Counter {
-	if c := builtinCounter(); c.Name == name {
-		return c
-	}
-	return workloads.Counter{}
-}
-
 // factsOf is what a plan promised, in the words of stats, which may not import
 // workloads.
 func factsOf(p *workloads.Plan) stats.Facts {

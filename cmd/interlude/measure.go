@@ -18,10 +18,10 @@ import (
 
 // measureFlags are the flags that every measuring verb has.
 type measureFlags struct {
-	manifest, target, engine, policy, plan, out, resume string
-	speed                                               float64
-	seed                                                uint64
-	planOnly                                            bool
+	manifest, target, engine, tokenizer, policy, plan, out, resume string
+	speed                                                          float64
+	seed                                                           uint64
+	planOnly                                                       bool
 }
 
 func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
@@ -29,6 +29,7 @@ func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
 	f.StringVar(&m.manifest, "manifest", manifest, "what is sent: a built-in manifest `NAME` (interlude plan --list) or a file")
 	f.StringVar(&m.target, "target", "interlude", "the server under test: a built-in target `NAME` ("+strings.Join(harness.Targets(), ", ")+") or a target file")
 	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `COMMAND` line that speaks the protocol")
+	f.StringVar(&m.tokenizer, "tokenizer", "", "the model's vocabulary: builtin, a GGUF `FILE` or a folder with a tokenizer.json (default: the engine's own)")
 	f.StringVar(&m.policy, "policy", "budget", "the scheduler's policy when it is on: budget, quantum")
 	f.StringVar(&m.plan, "plan", "", "run the plan `FILE` of an earlier run again, under the same hash")
 	f.StringVar(&m.out, "out", "", "the run `DIR` (default results/runs/<time>-<manifest>)")
@@ -54,26 +55,31 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	}
 	errOut := cmd.ErrOrStderr()
 	o = harness.Options{
-		Engine: m.engine, Policy: m.policy, Speed: m.speed, Seed: m.seed, Counter: builtinCounter(),
+		Engine: m.engine, Policy: m.policy, Speed: m.speed, Seed: m.seed,
 		Out: m.out, Resume: m.resume, Self: self, Command: append([]string{"interlude"}, os.Args[1:]...),
 		Revision: b.Revision, Dirty: b.Dirty, Progress: errOut, Terminal: isTerminal(errOut),
 	}
 	if o.Target, err = harness.LoadTarget(m.target); err != nil {
 		return o, exit{exitUsage, err}
 	}
+	plan, err := m.planOf()
+	if err != nil {
+		return o, err
+	}
+	engine := m.engine
 	switch {
-	case m.plan != "":
-		raw, err := os.ReadFile(m.plan)
-		if err != nil {
-			return o, usage("--plan: %w", err)
-		}
-		if o.Plan, err = workloads.ReadPlan(raw); err != nil {
-			return o, usage("--plan %s: %w", m.plan, err)
-		}
-	case m.resume == "":
+	case plan == nil:
 		if o.Manifest, err = workloads.Load(m.manifest, os.ReadFile); err != nil {
 			return o, exit{exitUsage, err}
 		}
+	case m.plan != "":
+		o.Plan = plan
+		fallthrough
+	default:
+		engine = plan.Engine
+	}
+	if err := m.count(&o, engine); err != nil {
+		return o, err
 	}
 	return o, nil
 }

@@ -33,8 +33,13 @@ func newPlan() *cobra.Command {
   interlude plan --print smoke > my.json  # a manifest to start from
   interlude plan my.json                  # check it: every fault with its path
   interlude plan my.json --show A1        # one request, with its text and what is expected`,
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("plan takes one manifest; got %d arguments (see interlude plan --help)", len(args))
+			}
+			if o.pair < 1 || o.pair > o.pairs {
+				return usage("--pair %d: a run of %d pairs has pairs 1 to %d", o.pair, o.pairs, o.pairs)
+			}
 			out := cmd.OutOrStdout()
 			if o.list {
 				for _, name := range workloads.Builtin() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -140,14 +141,17 @@ func newNote() *cobra.Command {
 		Example: `  interlude note results/runs/<run> "The machine was compiling during slot 3."`,
 		Args:    exactly(2, "a run directory and a text"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(args[1]) == "" {
+				return usage("note: the text is empty; a disclosure stays in the run for ever, so it must say something")
+			}
 			if err := results.AppendNote(args[0], args[1], time.Now().UTC()); err != nil {
 				return err
 			}
-			s, err := finish(args[0])
-			if err != nil {
+			if _, err := finish(args[0]); err != nil {
 				return err
 			}
-			return conclude(cmd.OutOrStdout(), args[0], s)
+			fmt.Fprintln(cmd.OutOrStdout(), "noted; the report shows it:", filepath.Join(args[0], "README.md"))
+			return nil
 		},
 	}
 }
