@@ -25,8 +25,7 @@ type answer struct {
 	deltas []chat.Delta
 	out    voice
 	sse    *stream // nil: not a stream
-	scored []engine.Logprob
-	first  bool // the first token has come
+	first  bool    // the first token has come
 	enough bool
 	state  loop.Update // the last state that was told
 }
