@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"interlude/harness"
+	"interlude/sched/serve"
+	"interlude/workloads"
+)
+
+// setup is what an engine of --engine brings along.
+type setup struct {
+	tokenizer string // "builtin", or the path of its model's own vocabulary
+	model     string // name of the model; "" is the server's default
+	files     []harness.TargetFile
+}
+
+// setUp finds what llama.cpp needs before anything is started: the program, the
+// libraries and the model. Other engines bring nothing along.
+func setUp(engine, self string) (setup, error) {
+	s := setup{tokenizer: "builtin"}
+	e, err := harness.ParseEngine(engine, self, 1)
+	if err != nil || e.Name != "llama" {
+		return s, nil // the harness refuses wrong words itself
+	}
+	args := withFetched(e.Args)
+	model, lib := argument(args, "--model"), argument(args, "--lib")
+	switch {
+	case lib == "":
+		return s, errors.New("the engine llama has no llama.cpp libraries: run `interlude fetch llama`, or name their directory: --engine \"llama --lib DIR\"")
+	case model == "":
+		return s, errors.New("the engine llama has no model: run `interlude fetch smollm2`, or name a GGUF file: --engine \"llama --model FILE\"")
+	}
+	program, err := llamaBinary()
+	if err != nil {
+		return s, err
+	}
+	if err := probeLlama(program); err != nil {
+		return s, err
+	}
+	s.tokenizer, s.model = model, strings.TrimSuffix(filepath.Base(model), ".gguf")
+	s.files = []harness.TargetFile{{Role: "engine", Path: program}, {Role: "model", Path: model}}
+	for _, name := range []string{"libllama.so", "libllama.dylib", "llama.dll"} {
+		if path := filepath.Join(lib, name); isFile(path) {
+			s.files = append(s.files, harness.TargetFile{Role: "library", Path: path})
+		}
+	}
+	return s, nil
+}
+
+// argument is the value of a flag, written with one dash or two, as `--flag v` or
+// `--flag=v`; "" is absent.
+func argument(args []string, flag string) string {
+	for i, a := range args {
+		name, value, glued := strings.Cut("--"+strings.TrimLeft(a, "-"), "=")
+		switch {
+		case name != flag || !strings.HasPrefix(a, "-"):
+		case glued:
+			return value
+		case i+1 < len(args):
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// counterOf counts with the vocabulary at path and remembers where it was, so that
+// the run can be judged later from its directory alone.
+func counterOf(path string) (workloads.Counter, error) {
+	tok, err := serve.OpenTokenizer(path)
+	if err != nil {
+		return workloads.Counter{}, err
+	}
+	if path != "" && path != "builtin" {
+		if dir, err := cacheDir("vocabularies"); err == nil {
+			if full, err := filepath.Abs(path); err == nil {
+				_ = os.WriteFile(filepath.Join(dir, tok.Name()), []byte(full), 0o644) // a convenience: without it, checks that count say NotRun
+			}
+		}
+	}
+	return counter(tok.Name(), tok), nil
+}
+
+// counterNamed returns the counter a plan was made with, as far as its vocabulary
+// is at hand; with none the audit says NotRun where it needs to count.
+func counterNamed(name string) workloads.Counter {
+	if c := builtinCounter(); c.Name == name {
+		return c
+	}
+	dir, err := cacheDir()
+	if err != nil || !fs.ValidPath(name) || strings.Contains(name, "/") {
+		return workloads.Counter{}
+	}
+	var paths []string
+	if b, err := os.ReadFile(filepath.Join(dir, "vocabularies", name)); err == nil {
+		paths = append(paths, string(b))
+	}
+	fetched, _ := filepath.Glob(filepath.Join(dir, "smollm2", "*.gguf"))
+	for _, path := range append(paths, fetched...) {
+		if tok, err := serve.OpenTokenizer(path); err == nil && tok.Name() == name {
+			return counter(name, tok)
+		}
+	}
+	return workloads.Counter{}
+}
+
+// planOf is the plan that --plan or --resume names; nil without either.
+func (m *measureFlags) planOf() (*workloads.Plan, error) {
+	path, flag := m.plan, "--plan"
+	if m.resume != "" {
+		path, flag = filepath.Join(m.resume, "plan.json"), "--resume"
+	}
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("%s: %w", flag, err)
+	}
+	p, err := workloads.ReadPlan(raw)
+	if err != nil {
+		return nil, usage("%s %s: %w", flag, path, err)
+	}
+	return p, nil
+}
+
+// count settles the engine's needs and the tokenizer of a run.
+func (m *measureFlags) count(o *harness.Options, engine string) error {
+	s, err := setUp(engine, o.Self)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	o.Tokenizer, o.Model, o.Files = s.tokenizer, s.model, s.files
+	if m.tokenizer != "" {
+		o.Tokenizer = m.tokenizer
+		if m.tokenizer != "builtin" {
+			if o.Tokenizer, err = filepath.Abs(m.tokenizer); err != nil {
+				return fmt.Errorf("--tokenizer: %w", err)
+			}
+		}
+	}
+	if o.Counter, err = counterOf(o.Tokenizer); err != nil {
+		return usage("--tokenizer: %w", err)
+	}
+	return nil
+}
