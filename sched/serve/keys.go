@@ -33,7 +33,7 @@ func configKeys() map[string]keyRule {
 		}
 	}
 	add(keyHere, "", `exe args cwd env lib_dirs backend hip_ordinal log tokenizer model_name aliases host gpu vision
-		sampling fit_max_tokens engine_silence_s reasoning_effort api_key cors_origins trusted_origins allowed_hosts
+		sampling fit_max_tokens engine_silence_s engine_load_s reasoning_effort api_key cors_origins trusted_origins allowed_hosts
 		idle_unload_s lazy_load`)
 	add(keyHere, "", `solo_priority solo_policy solo_quantum_s solo_aging_s solo_queue solo_queue_timeout_s solo_replay
 		solo_overhead solo_read_slice solo_small_prompt solo_small_tokens solo_priority_map solo_time_scale solo_journal

@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
+	"interlude/engine"
 	"interlude/sched/chat"
 )
 
@@ -49,11 +51,11 @@ func (s *Server) decodeResponses(f fields) (*call, *fault) {
 		f.object("metadata")
 	}
 	refuseUnknownEffects(f, "max_tool_calls", "reasoning_budget_tokens")
-	c.responses = echo(f)
+	c.responses = echo(f, c.params)
 	return c, f.first()
 }
 
-func echo(f fields) *responsesEcho {
+func echo(f fields, p engine.Params) *responsesEcho {
 	get := func(name, absent string) json.RawMessage {
 		raw, ok := f.raw(name)
 		return compact(raw, ok, absent)
@@ -61,7 +63,7 @@ func echo(f fields) *responsesEcho {
 	parallel, given := f.boolean("parallel_tool_calls")
 	return &responsesEcho{instructions: get("instructions", "null"), choice: get("tool_choice", `"auto"`), tools: get("tools", "[]"),
 		reasoning: get("reasoning", `{"effort":null,"summary":null}`), text: get("text", `{"format":{"type":"text"}}`),
-		metadata: get("metadata", "{}"), temperature: get("temperature", "1"), topP: get("top_p", "1"),
+		metadata: get("metadata", "{}"), temperature: encoded(p.Temperature), topP: encoded(cmp.Or(p.TopP, 1)),
 		maxOutput: get("max_output_tokens", "null"), parallel: parallel || !given}
 }
 

@@ -35,6 +35,9 @@ func (c *Config) solo(f fields, dir string) {
 	if s, ok := f.number("engine_silence_s", 0, 1e6); ok {
 		m.Silence = seconds(s)
 	}
+	if s, ok := f.number("engine_load_s", 0, 1e6); ok {
+		c.Load = seconds(s)
+	}
 	count("solo_queue", &m.Queue)
 	count("solo_small_prompt", &m.SmallPrompt)
 	count("solo_small_tokens", &m.SmallTokens)
