@@ -38,6 +38,7 @@ type Config struct {
 
 	Vision *Vision
 	Idle   time.Duration
+	Load   time.Duration // until the engine is ready; 0: engine/process's limit
 	Lazy   bool
 
 	Solo     bool

@@ -120,7 +120,10 @@ func LoadConfig(o Options) (*Config, error) {
 
 // loop is the loop's part of the config.
 func (c *Config) loop(log *slog.Logger) loop.Config {
-	p := loop.Process{Argv: c.Argv, Dir: c.Dir, LogPath: c.Log}
+	p := loop.Process{Argv: c.Argv, Dir: c.Dir, LogPath: c.Log, ReadyTimeout: c.Load}
+	if scale := c.Machine.TimeScale; scale > 0 {
+		p.ReadyTimeout = time.Duration(float64(c.Load) / scale)
+	}
 	if len(c.Env) > 0 {
 		p.Env = append(os.Environ(), c.Env...)
 	}
