@@ -128,6 +128,9 @@ func (l *Loop) flush() {
 	if g.tokens > g.budget {
 		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %d tokens where at most %d were asked for", g.tokens, g.budget))
 	}
+	if first && g.upto == 0 { // before the tokens, so that a client reads "decoding" before the first of them
+		l.step(sched.Event{Kind: sched.FirstToken, ID: r.id})
+	}
 	if g.upto == 0 && !r.spec.PrefillOnly && r.failure == nil {
 		r.ids = append(r.ids, l.fresh...)
 		r.stats.Output += n
@@ -138,9 +141,6 @@ func (l *Loop) flush() {
 	l.fresh, l.scored = l.fresh[:0], l.scored[:0]
 	if g.upto > 0 {
 		return
-	}
-	if first {
-		l.step(sched.Event{Kind: sched.FirstToken, ID: r.id})
 	}
 	l.step(sched.Event{Kind: sched.Tokens, ID: r.id, N: n})
 }
