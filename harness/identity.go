@@ -38,8 +38,8 @@ func hashFile(role, path, note string) (results.File, error) {
 }
 
 // identify hashes what decides what is measured: our binary, the engine's, and
-// the files that the target names.
-func identify(self string, engine Engine, t *Target, v values) ([]results.File, error) {
+// the files that the engine and the target name.
+func identify(self string, engine Engine, named []TargetFile, v values) ([]results.File, error) {
 	list := []TargetFile{{Role: "binary", Path: self}}
 	if len(engine.Program) > 0 && engine.Program[0] != self {
 		path, err := supervise.LookPath(engine.Program[0])
@@ -49,7 +49,7 @@ func identify(self string, engine Engine, t *Target, v values) ([]results.File, 
 		list = append(list, TargetFile{Role: "engine", Path: path})
 	}
 	var files []results.File
-	for _, f := range append(list, t.Files...) {
+	for _, f := range append(list, named...) {
 		path, err := v.text(f.Path)
 		if err != nil {
 			return nil, err

@@ -31,9 +31,9 @@ type values struct {
 }
 
 // perSlot are the placeholders whose values differ from slot to slot, or, for
-// self, between the start and a resumption; hashes are taken with them left as
-// they are.
-var perSlot = []string{"self", "port", "config", "slot", "logs", "nonce"}
+// self and tokenizer, from machine to machine; hashes are taken with them left as
+// they are. What the tokenizer is, the plan's counter says.
+var perSlot = []string{"self", "port", "config", "slot", "logs", "nonce", "tokenizer"}
 
 // plain is the same values without those of perSlot.
 func (v values) plain() values {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,10 @@ type Options struct {
 	Runs   string // folder of run directories; empty: results/runs
 	Out    string // the run directory; empty: made from the time and the manifest's name
 	Resume string // a run directory to be continued
+
+	Tokenizer string       // "builtin", or the path of the model's vocabulary; targets name it {tokenizer}
+	Model     string       // what the server is to call its model, {model}; "": its own default
+	Files     []TargetFile // of the engine, to be hashed into run.json
 
 	Self     string   // path of our own binary, which serves and emulates
 	Command  []string // as it was typed, for run.json
@@ -145,7 +150,7 @@ func (r *run) check() (err error) {
 		return err
 	}
 	r.values = values{
-		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy},
+		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy, "tokenizer": cmp.Or(r.o.Tokenizer, "builtin"), "model": r.o.Model},
 		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
 	}
 	for _, s := range r.plan.Slots {
@@ -156,7 +161,7 @@ func (r *run) check() (err error) {
 			return err
 		}
 	}
-	r.files, err = identify(r.o.Self, r.engine, t, r.values)
+	r.files, err = identify(r.o.Self, r.engine, append(slices.Clone(r.o.Files), t.Files...), r.values)
 	return err
 }
 
