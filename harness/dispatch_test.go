@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,8 +277,11 @@ func openLoop(n int, gap time.Duration) []workloads.Request {
 // H86: against a server that takes one request at a time, at twice its capacity:
 // TTFT counts from the schedule, so the queue shows.
 func TestH86TTFTCountsFromTheSchedule(t *testing.T) {
+	var mu sync.Mutex
 	var free time.Time
 	d := dispatch(t, openLoop(20, 50*time.Millisecond), func(string, *liar.Request) []liar.Step {
+		mu.Lock()
+		defer mu.Unlock()
 		if now := time.Now(); free.Before(now) {
 			free = now
 		}
@@ -340,8 +344,11 @@ func TestH94LatenessAndServiceAreTwoNumbers(t *testing.T) {
 
 // H96: a server that freezes for 6 of 10 s shows at the median.
 func TestH96FreezeShowsAtTheMedian(t *testing.T) {
+	var mu sync.Mutex
 	start := time.Time{}
 	d := dispatch(t, openLoop(100, 100*time.Millisecond), func(string, *liar.Request) []liar.Step {
+		mu.Lock()
+		defer mu.Unlock()
 		if start.IsZero() {
 			start = time.Now()
 		}
@@ -372,9 +379,9 @@ func TestH125DeadServerEndsTheRun(t *testing.T) {
 
 // A single success in between starts the count again.
 func TestFailuresInARow(t *testing.T) {
-	n := 0
+	var n atomic.Int32
 	d := dispatch(t, openLoop(60, time.Second), func(string, *liar.Request) []liar.Step {
-		if n++; n%15 == 0 {
+		if n.Add(1)%15 == 0 {
 			return words(1)
 		}
 		return []liar.Step{liar.Answer(503, `{}`)}

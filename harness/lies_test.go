@@ -93,7 +93,7 @@ func TestPlantedLies(t *testing.T) {
 		"more requests booked than sent": {func(s workloads.Slot, l *lookalike) { l.ended = 2 }, "BROKEN INVALID", "ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, judged := verdict(t, inMemory(t, staged(t, tiny, 4), row.change))
+			s, judged := verdict(t, inMemory(t, staged(t, tiny, 3), row.change))
 			if !strings.Contains(row.verdict, s.Verdict) {
 				t.Errorf("verdict %s, want one of %s; %v\n  %s", s.Verdict, row.verdict, s.Reasons, failures(judged))
 			}
@@ -113,7 +113,7 @@ func TestPlantedLies(t *testing.T) {
 // The role chunk comes early in both arms of every honest run; here it comes at
 // once although the token takes seconds. No TTFT is shortened by it.
 func TestPlantedLieEarlyRole(t *testing.T) {
-	dir := inMemory(t, staged(t, tiny, 4), func(s workloads.Slot, l *lookalike) {
+	dir := inMemory(t, staged(t, tiny, 3), func(s workloads.Slot, l *lookalike) {
 		lieIn(l, "P1", func(_ *lookalike, steps []liar.Step) []liar.Step {
 			return append([]liar.Step{liar.Role(), liar.Pause(2 * time.Second)}, steps...)
 		})
@@ -129,7 +129,7 @@ func TestPlantedLieEarlyRole(t *testing.T) {
 
 // A lie in both arms alike makes neither arm better and is not dropped.
 func TestPlantedLieInBothArms(t *testing.T) {
-	dir := inMemory(t, staged(t, tiny, 4), func(_ workloads.Slot, l *lookalike) {
+	dir := inMemory(t, staged(t, tiny, 3), func(_ workloads.Slot, l *lookalike) {
 		lieIn(l, "A2", func(l *lookalike, steps []liar.Step) []liar.Step {
 			return append([]liar.Step{liar.Content(`{"all": "wrong"}`)}, steps[len(steps)-4:]...)
 		})
@@ -141,8 +141,8 @@ func TestPlantedLieInBothArms(t *testing.T) {
 			wrong++
 		}
 	}
-	if wrong != 8 {
-		t.Errorf("%d wrong audits are named, want all 8", wrong)
+	if wrong != 6 {
+		t.Errorf("%d wrong audits are named, want all 6", wrong)
 	}
 	if a := s.Arms[results.On].Audits; a.Exact == a.Total {
 		t.Errorf("audits %d of %d exact", a.Exact, a.Total)

@@ -1,10 +1,14 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +87,8 @@ func (l *lookalike) script(_ int, r *liar.Request) []liar.Step {
 		return []liar.Step{liar.Answer(200, fmt.Sprintf(`{"instance":%q,"solo":{"enabled":%t},"engine":{"info":%s}}`, l.nonce, l.on, l.info))}
 	case "/health":
 		return []liar.Step{liar.Answer(200, `{"loaded":true,"max_context":100000}`)}
+	case "/v1/models":
+		return []liar.Step{liar.Answer(200, `{"data":[{"id":"lookalike"}]}`)}
 	case "/metrics":
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -191,8 +197,8 @@ func staged(t *testing.T, manifest string, pairs int) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
+	self := filepath.Join(t.TempDir(), "self") // never started here, only hashed
+	if err := os.WriteFile(self, []byte("a binary"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	r, err := open(t.Context(), "ab", Options{Manifest: m, Target: target, Engine: "emulate", Policy: "quantum", Pairs: pairs, Seed: 7,
@@ -291,5 +297,86 @@ func TestHonestLookalike(t *testing.T) {
 	if s.Verdict != "BETTER" {
 		out, _ := json.MarshalIndent(s, "", " ")
 		t.Errorf("verdict %s %v\n  %s\n%s", s.Verdict, s.Reasons, failures(judged), out)
+	}
+}
+
+// A resumed run keeps complete pairs byte for byte and runs half a pair again
+// whole; another binary or another plan is refused.
+func TestH128ResumeKeepsWholePairs(t *testing.T) {
+	first := staged(t, tiny, 3)
+	synctest.Test(t, func(t *testing.T) {
+		for _, s := range first.plan.Slots[:3] {
+			if err := oneSlot(t.Context(), first, s, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	dir := first.finished.Dir
+	if _, err := first.close(t.Context(), errors.New("the power went")); err == nil {
+		t.Fatal("the reason was lost")
+	}
+	before, err := os.ReadFile(filepath.Join(dir, results.RecordsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := first.o
+	again.Resume, again.Manifest = dir, nil
+	second, err := open(t.Context(), "ab", again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := second.info; len(d.Slots) != 2 || d.Status != "started" {
+		t.Errorf("%d slots are kept, status %s; want the first pair", len(d.Slots), d.Status)
+	}
+	second.plan.Slots = slices.DeleteFunc(slices.Clone(second.plan.Slots), second.slotComplete)
+	inMemory(t, second, nil)
+	after, err := os.ReadFile(filepath.Join(dir, results.RecordsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := bytes.Index(before, []byte(`"id":"3/`))
+	pair = bytes.LastIndexByte(before[:pair], '\n') + 1
+	if !bytes.HasPrefix(after, before[:pair]) {
+		t.Error("the records of the complete pair changed")
+	}
+	aside, err := filepath.Glob(filepath.Join(dir, "discarded-*-records.jsonl"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("discarded records: %v, %v", aside, err)
+	}
+	if moved, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(moved, before[pair:]) {
+		t.Error("the half pair's records are not kept as they were")
+	}
+	if s, judged := verdict(t, dir); s.Verdict != "BETTER" || s.Pairs != 3 {
+		t.Errorf("verdict %s with %d pairs\n  %s", s.Verdict, s.Pairs, failures(judged))
+	}
+
+	if err := os.WriteFile(again.Self, []byte("another binary"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := results.WriteJSON(dir, results.RunFile, first.info); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t.Context(), "ab", again); err == nil || !strings.Contains(err.Error(), "the binary (self) is not the one") {
+		t.Errorf("another binary goes on with the run: %v", err)
+	}
+}
+
+// A control arm runs in slots of its own, outside the paired statistic.
+func TestControlArm(t *testing.T) {
+	base := staged(t, tiny, 3)
+	o := base.o
+	o.Target.Arms["upstream"] = Arm{Patch: []byte(`{"solo_priority":false}`)}
+	o.Runs = t.TempDir()
+	r, err := open(t.Context(), "ab", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.info.Calibrated = base.info.Calibrated
+	if last := r.plan.Slots[len(r.plan.Slots)-1]; last.Arm != "upstream" || last.Pair != 0 {
+		t.Fatalf("the last slot is %+v", last)
+	}
+	s, judged := verdict(t, inMemory(t, r, nil))
+	if s.Verdict != "BETTER" || s.Pairs != 3 || s.Arms["upstream"] == nil || s.Arms["upstream"].Requests.Completed != 6 {
+		t.Errorf("verdict %s with %d pairs, upstream %+v\n  %s", s.Verdict, s.Pairs, s.Arms["upstream"], failures(judged))
 	}
 }

@@ -130,6 +130,23 @@ func (s *server) exited() <-chan struct{} {
 	return s.child.Done()
 }
 
+// hasEnded gives a child that just broke a connection a second to be seen dead.
+func (s *server) hasEnded() bool {
+	limit := time.NewTimer(time.Second)
+	defer limit.Stop()
+	select {
+	case <-s.exited():
+		return true
+	case <-limit.C:
+		return false
+	}
+}
+
+// obituary says how a server that should be running ended.
+func (s *server) obituary() error {
+	return fmt.Errorf("the server ended while it was measured: %w%s", orSuccess(s.child.Err()), s.lastWords())
+}
+
 // awaitReady polls until the server says it is ready, ends, or takes too long.
 func (s *server) awaitReady(ctx context.Context) error {
 	r := s.target.Ready

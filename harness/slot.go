@@ -58,7 +58,9 @@ func (r *run) drive(ctx context.Context, s workloads.Slot, srv *server, info res
 	tally := &tally{}
 	err := r.measure(ctx, s, srv, reqs, tally)
 	if err == nil {
-		info.Witness, err = srv.settled(ctx)
+		if info.Witness, err = srv.settled(ctx); err != nil && srv.hasEnded() {
+			err = srv.obituary()
+		}
 	}
 	if info.Complete = err == nil; err != nil {
 		info.Why = err.Error()
@@ -101,7 +103,7 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 	around.Go(func() {
 		select {
 		case <-srv.exited():
-			cancel(fmt.Errorf("the server ended while it was measured: %w%s", orSuccess(srv.child.Err()), srv.lastWords()))
+			cancel(srv.obituary())
 		case <-ctx.Done():
 		}
 	})

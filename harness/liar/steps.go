@@ -44,7 +44,7 @@ func Wire(raw string) Step { return func(e *Exchange) error { return e.write(raw
 func Say(text string) Step {
 	return func(e *Exchange) error {
 		if e.chunked {
-			text = fmt.Sprintf("%x\r\n%s\r\n", len(text), text)
+			return e.write(fmt.Sprintf("%x\r\n%s\r\n", len(text), text))
 		}
 		return e.write(text)
 	}
