@@ -30,12 +30,10 @@ func (m *Machine) arrive(e Event) bool {
 // know of it, after STOP and drain where it holds the engine.
 func (m *Machine) cancel(id ID) bool {
 	r := m.all[id]
-	if r == nil {
-		return false
+	if r == nil || r.end != ReasonNone {
+		return false // it already is on its way out
 	}
-	if r.end != ReasonCancelled {
-		m.counters.Cancels[r.state]++
-	}
+	m.counters.Cancels[r.state]++
 	return m.endEarly(r, ReasonCancelled)
 }
 

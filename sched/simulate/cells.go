@@ -133,6 +133,9 @@ func DefaultBase() Base {
 func (c Cell) Options(b Base, t Traffic) Options {
 	o := Options{Traffic: t, Sched: b.Sched, Engine: b.Engine, SameCkpt: c.sameCkpt}
 	o.Sched.Policy, o.Sched.ReadSlice = c.Policy, c.ReadSlice
+	if c.Policy == sched.FIFO { // solo_priority off: the other keys are idle
+		o.Sched.Queue, o.Sched.QueueTimeout = 0, 0
+	}
 	o.Engine.ResumePrefill, o.Engine.Chunk, o.Engine.Sequences = c.ResumePrefill, c.Chunk, c.Sequences
 	if c.Chunk == 0 {
 		o.Engine.Chunk = o.Engine.Profile.Chunk

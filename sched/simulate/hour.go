@@ -41,6 +41,9 @@ type Hour struct {
 	items    []Item // beside Outcomes
 }
 
+// retryAfter is what a refused client waits.
+const retryAfter = 5 * time.Second
+
 // header is the tail of a prompt: the opening of the last turn, a segment of its
 // own to the engine.
 const header = 6
@@ -52,7 +55,6 @@ type request struct {
 	spans  []model.Span
 	answer uint64 // source of its answer
 	voice  model.Script
-	loop   int
 	at     time.Duration
 	from   int // where its first read should begin
 	high   int // read so far
@@ -171,7 +173,7 @@ func (s *sim) step() bool {
 		item := s.due[0]
 		s.due = s.due[1:]
 		if item.leaves == "" {
-			s.arrive(item, -1)
+			s.arrive(item)
 		} else if r := s.named[item.leaves]; r != nil && !r.ended {
 			s.tell(sched.Event{Kind: sched.Cancel, ID: r.id})
 		}
@@ -222,14 +224,14 @@ func (s *sim) turn(n int) {
 		name = fmt.Sprintf("%s.%d", l.Name, t.Turn)
 	}
 	s.arrive(Item{Name: name, Class: workloads.Long, Conversation: l.Name, Prompt: t.Prompt, Shared: t.Shared,
-		Output: t.Answer, Budget: l.Budget}, n)
+		Output: t.Answer, Budget: l.Budget, loop: n + 1})
 }
 
 // arrive sends one request: its prompt as spans that share what they share with
 // the conversation's last turn.
-func (s *sim) arrive(item Item, loop int) {
+func (s *sim) arrive(item Item) {
 	s.lastID++
-	r := &request{Item: item, id: s.lastID, loop: loop, at: s.now, out: len(s.hour.Outcomes)}
+	r := &request{Item: item, id: s.lastID, at: s.now, out: len(s.hour.Outcomes)}
 	talk := s.talks[item.Conversation]
 	if talk == nil {
 		talk = &conversation{source: uint64(len(s.talks)+1) << 32}
@@ -288,8 +290,10 @@ func (s *sim) perform(a sched.Action) {
 		s.start(s.live[a.ID], a)
 	case sched.Stop:
 		s.stop = true
-	case sched.EndWell, sched.Fail, sched.Reject:
+	case sched.EndWell, sched.Fail:
 		s.finished(s.live[a.ID])
+	case sched.Reject:
+		s.refused(s.live[a.ID])
 	case sched.Told:
 		s.told(s.live[a.ID], a.State)
 	}
@@ -437,16 +441,30 @@ func (s *sim) done(r *request, d *engine.Done) {
 }
 
 func (s *sim) finished(r *request) {
+	s.hour.Outcomes[r.out].E2E = s.now - r.at
+	s.gone(r)
+	if r.loop > 0 {
+		s.turn(r.loop - 1)
+	}
+}
+
+// refused ends a request that found the queue full; a loop tries its turn again
+// after a while.
+func (s *sim) refused(r *request) {
+	s.gone(r)
+	if r.loop > 0 {
+		r.Item.At = s.now + retryAfter
+		s.schedule(r.Item)
+	}
+}
+
+func (s *sim) gone(r *request) {
 	delete(s.live, r.id)
 	r.ended = true
-	s.hour.Outcomes[r.out].E2E = s.now - r.at
 	if r.probe() && r.first == 0 {
 		s.quiet--
 	}
 	s.moment(r, workloads.AtEnd, 0)
-	if r.loop >= 0 {
-		s.turn(r.loop)
-	}
 }
 
 // keep cuts spans to their first n tokens; the result is the caller's to append to.

@@ -41,10 +41,16 @@ func FromRun(d *results.Data, slot int) (Recorded, error) {
 		speed = 1
 	}
 	budgets := map[string]int{}
-	if plan, err := workloads.ReadPlan(d.Plan); err == nil {
-		for _, r := range plan.Requests {
-			budgets[r.ID] = r.MaxTokens
+	var plan struct {
+		Requests []workloads.Outline `json:"requests"`
+	}
+	if len(d.Plan) > 0 {
+		if err := json.Unmarshal(d.Plan, &plan); err != nil {
+			return rec, fmt.Errorf("simulate run %s: its plan: %w", d.Run.ID, err)
 		}
+	}
+	for _, r := range plan.Requests {
+		budgets[r.ID] = r.MaxTokens
 	}
 	var records []*results.Record
 	for i := range d.Records {

@@ -24,11 +24,14 @@ func l1(t testing.TB) workloads.LoadShape {
 	return l
 }
 
-// TestTargets: the table that the project promises (stand-in, L1, budget), over
-// fewer seeds than the published one.
+// TestTargets: the table that the project promises (stand-in, L1, budget): over 50
+// seeds with -full, else over fewer and with 5 % to spare.
 func TestTargets(t *testing.T) {
-	seeds := 12
-	if raceOn || testing.Short() {
+	seeds, spare := 8, 1.05
+	switch {
+	case *full != "":
+		seeds, spare = 50, 1
+	case raceOn || testing.Short():
 		seeds = 2
 	}
 	l := l1(t)
@@ -56,13 +59,13 @@ func TestTargets(t *testing.T) {
 	if math.Abs(out.Floor-0.597) > 0.005 {
 		t.Errorf("floor %.3f s, documented 0.597", out.Floor)
 	}
-	if seeds < 12 {
+	if seeds < 8 {
 		return
 	}
 	for i, r := range out.Cells {
 		x := targets[i]
 		check := func(what string, got, limit float64) {
-			if got > limit {
+			if got > limit*spare {
 				t.Errorf("%s, %s: %s is %.3f, at most %.3f", r.name(), r.policy(), what, got, limit)
 			}
 		}
@@ -202,15 +205,23 @@ func newRecorder(c Cell, b Base, traffic Traffic) *results.Data {
 	d := &results.Data{Run: results.Run{ID: "simulated", Speed: 2, Slots: []results.SlotInfo{{Slot: 1, Info: info,
 		Config: json.RawMessage(`{"solo_priority": true, "solo_policy": "budget"}`)}}}}
 	stamp := func(d time.Duration) results.Stamp { return results.Stamp(d/2) + 1 }
+	var plan struct {
+		Requests []workloads.Outline `json:"requests"`
+	}
 	for i, o := range h.Outcomes {
 		if o.E2E == 0 || o.TTFT == 0 {
 			continue
 		}
 		item := h.items[i]
 		cached := max(0, item.Shared-1)
-		d.Records = append(d.Records, results.Record{ID: fmt.Sprint(i), Slot: 1, Class: o.Class, Conversation: item.Conversation,
+		plan.Requests = append(plan.Requests, workloads.Outline{ID: fmt.Sprint(i), MaxTokens: item.Budget})
+		d.Records = append(d.Records, results.Record{ID: fmt.Sprint(i), Request: fmt.Sprint(i), Slot: 1, Class: o.Class, Conversation: item.Conversation,
 			Sent: stamp(o.At), FirstToken: stamp(o.At + o.TTFT), End: stamp(o.At + o.E2E), Outcome: results.Completed,
 			Usage: &results.Usage{Prompt: item.Prompt, Completion: item.Output, Cached: &cached}})
+	}
+	var err error
+	if d.Plan, err = json.Marshal(plan); err != nil {
+		panic(err)
 	}
 	return d
 }

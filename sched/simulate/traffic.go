@@ -22,6 +22,7 @@ type Item struct {
 	After        *workloads.Trigger // and not before this; its Delay is added
 	Cancel       *workloads.Trigger
 	leaves       string // not a request: the client of this one leaves
+	loop         int    // from 1: this loop's turn
 }
 
 // Traffic is what a simulated run will be asked.
