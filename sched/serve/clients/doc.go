@@ -3,5 +3,8 @@
 // off and on. It is a module of its own, so that nobody who builds interlude
 // downloads them.
 //
-//	cd sched/serve/clients && go test ./...
+//	cd sched/serve/clients && go test -count=1 ./...
+//
+// The binary is built by the tests, which go test does not see: without -count=1 it
+// would answer from its cache.
 package clients
