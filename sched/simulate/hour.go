@@ -224,7 +224,7 @@ func (s *sim) turn(n int) {
 		name = fmt.Sprintf("%s.%d", l.Name, t.Turn)
 	}
 	s.arrive(Item{Name: name, Class: workloads.Long, Conversation: l.Name, Prompt: t.Prompt, Shared: t.Shared,
-		Output: t.Answer, Budget: l.Budget, loop: n + 1})
+		Output: t.Answer, Budget: max(l.Budget, t.Answer), loop: n + 1})
 }
 
 // arrive sends one request: its prompt as spans that share what they share with
