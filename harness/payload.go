@@ -86,6 +86,9 @@ func body(model string, turns []turn, omit []string) ([]byte, error) {
 	if len(r.Tools) > 0 {
 		m.add("tools", toolList(r))
 	}
+	if r.ToolChoice != "" {
+		m.add("tool_choice", r.ToolChoice)
+	}
 	// Said either way: what is measured must not hang on the server's default.
 	m.add("chat_template_kwargs", map[string]bool{"enable_thinking": r.Thinking})
 	if r.Priority != nil && r.PriorityBy != "header" {

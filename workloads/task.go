@@ -112,16 +112,32 @@ func (x *expander) recall(turn int, r *Request) string {
 	return fmt.Sprintf("Recall: items %s of %s", strings.Join(places, ", "), want.Tool)
 }
 
+// Bounds of a constrained answer: a small model that is only held to a form would
+// fill its whole budget with one string. Every fact is shorter.
+const (
+	maxString = 40 // characters
+	maxItems  = 12
+)
+
 // propertySchema is the schema of one value; the items of an array have the type
 // of its first one.
-func propertySchema(f fact) map[string]any {
+func propertySchema(f fact, bounded bool) map[string]any {
 	schema := map[string]any{"type": f.kind}
+	if bounded && f.kind == "string" {
+		schema["maxLength"] = maxString
+	}
 	if f.kind == "array" {
-		items := "integer"
-		if strings.HasPrefix(string(f.Value), `["`) {
-			items = "string"
+		if bounded {
+			schema["maxItems"] = maxItems
 		}
-		schema["items"] = map[string]any{"type": items}
+		items := map[string]any{"type": "integer"}
+		if strings.HasPrefix(string(f.Value), `["`) {
+			items["type"] = "string"
+			if bounded {
+				items["maxLength"] = maxString
+			}
+		}
+		schema["items"] = items
 	}
 	return schema
 }
@@ -131,7 +147,7 @@ func (x *expander) object(r *Request, list []fact) {
 	props, required := map[string]any{}, []string{}
 	rule := &JSONRule{}
 	for _, f := range list {
-		props[f.Name] = propertySchema(f)
+		props[f.Name] = propertySchema(f, x.m.Constrained)
 		required = append(required, f.Name)
 		rule.Fields = append(rule.Fields, f.Field)
 	}
