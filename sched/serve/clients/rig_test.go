@@ -16,8 +16,12 @@ import (
 	"time"
 )
 
-// built is the interlude binary of this checkout, built once.
+// built is the interlude binary: the one that INTERLUDE names, or this checkout's,
+// built once.
 var built = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("INTERLUDE"); path != "" {
+		return filepath.Abs(path)
+	}
 	dir, err := os.MkdirTemp("", "interlude-clients-")
 	if err != nil {
 		return "", err
@@ -33,7 +37,7 @@ var built = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := built(); err == nil {
+	if path, err := built(); err == nil && os.Getenv("INTERLUDE") == "" {
 		os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)
