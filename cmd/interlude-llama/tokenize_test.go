@@ -85,6 +85,9 @@ func loadLibraries(t *testing.T) {
 		lib = filepath.Join(cache, "interlude", "llama", "lib")
 	}
 	if _, err := libraryVersion(lib); err != nil {
+		if os.Getenv("INTERLUDE_REQUIRE_LLAMA") != "" {
+			t.Fatal(err)
+		}
 		t.Skipf("NOT RUN: %v", err)
 	}
 	if err := llama.Load(lib); err != nil {

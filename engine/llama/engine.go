@@ -66,6 +66,9 @@ func (e *Engine) Info() engine.Info {
 // stdout; the process cannot go on then.
 func (e *Engine) Serve(stdin io.Reader, stdout, stderr io.Writer) error {
 	e.out, e.stderr = bufio.NewWriterSize(stdout, 1<<16), stderr
+	if err := e.warm(); err != nil {
+		return err
+	}
 	go e.readLines(stdin)
 	e.reply(engine.Reply{Kind: engine.ReplyInfo, Info: e.Info()})
 	e.reply(engine.Reply{Kind: engine.ReplyReady, Context: e.opt.Context, Stop: true})
@@ -97,6 +100,21 @@ func (e *Engine) Serve(stdin io.Reader, stdout, stderr io.Writer) error {
 		}
 	}
 	return e.out.Flush()
+}
+
+// warm reads one chunk and decodes one token for nothing: the first touch of the
+// weights takes many times what later ones do, and belongs to the start and not
+// to the first request.
+func (e *Engine) warm() error {
+	defer e.lib.Trim(0, 0)
+	n := min(e.opt.Chunk, e.opt.Context-1)
+	if status := e.lib.Decode(0, 0, make([]int32, n), false); status != OK {
+		return fmt.Errorf("read %d tokens to warm up: %s", n, status)
+	}
+	if status := e.lib.Decode(0, n, []int32{0}, true); status != OK {
+		return fmt.Errorf("decode a token to warm up: %s", status)
+	}
+	return nil
 }
 
 // refusal is why a well-formed GEN cannot be served; empty when it can.

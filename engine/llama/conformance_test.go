@@ -1,0 +1,183 @@
+package llama_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"interlude/engine/enginetest"
+	"interlude/engine/micromodel"
+	"interlude/engine/process"
+	"interlude/harness/supervise"
+)
+
+// required turns a missing library into a failure: continuous integration sets it,
+// so that the engine cannot go untested unnoticed.
+const required = "INTERLUDE_REQUIRE_LLAMA"
+
+// libraries is the directory of llama.cpp's libraries: INTERLUDE_LLAMA_LIB, or what
+// `interlude fetch llama` left in the cache.
+func libraries(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("INTERLUDE_LLAMA_LIB")
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(cache, "interlude", "llama", "lib")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		if os.Getenv(required) != "" {
+			t.Fatalf("%s is set and llama.cpp is not there: %v; run `interlude fetch llama`", required, err)
+		}
+		t.Skipf("NOT RUN: no llama.cpp libraries in %s; `interlude fetch llama` gets them", dir)
+	}
+	return dir
+}
+
+// program builds interlude-llama, once for each test program.
+func program(t testing.TB) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "interlude-llama")
+	if runtime.GOOS == "windows" {
+		out += ".exe"
+	}
+	var said bytes.Buffer
+	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-o", out, "interlude/cmd/interlude-llama"},
+		Env: append(os.Environ(), "CGO_ENABLED=0"), Stdout: &said, Stderr: &said})
+	if err == nil {
+		err = child.Wait()
+	}
+	if err != nil {
+		t.Fatalf("build interlude-llama: %v\n%s", err, said.String())
+	}
+	return out
+}
+
+// micro writes the generated model.
+func micro(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "micro.gguf")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := micromodel.Write(f, micromodel.Micro(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestConformance runs the whole suite against the real library on the generated
+// model: its weights are random, its batches, stops, snapshots and resumptions are
+// those of any model.
+func TestConformance(t *testing.T) {
+	argv := []string{program(t), "--serve", "--lib", libraries(t), "--model", micro(t), "--threads", "1", "--max-context", "2048"}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	report := enginetest.Run(ctx, argv, enginetest.Options{LogPath: filepath.Join(t.TempDir(), "engine.log")})
+	for _, c := range report.Checks {
+		t.Log(c.String())
+		if c.Status == enginetest.Fail {
+			t.Errorf("%s failed: %s", c.Name, c.Text)
+		}
+	}
+	if !report.Passed() {
+		t.Error("the suite did not pass")
+	}
+}
+
+// Each fault of the command line or the machine is one line with the cure, and its
+// exit code says which of the two it is.
+func TestFaultsAreOneLineWithTheCure(t *testing.T) {
+	exe, lib, model := program(t), libraries(t), micro(t)
+	notGGUF := filepath.Join(t.TempDir(), "x.gguf")
+	if err := os.WriteFile(notGGUF, []byte("hello, world"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.gguf")
+	head, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(broken, head[:len(head)/2], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"no library", []string{"--lib", t.TempDir(), "--model", model}, 3, "interlude fetch llama"},
+		{"no model", []string{"--lib", lib, "--model", filepath.Join(t.TempDir(), "none.gguf")}, 3, "--model"},
+		{"not a model", []string{"--lib", lib, "--model", notGGUF}, 3, "GGUF"},
+		{"half a model", []string{"--lib", lib, "--model", broken}, 3, "cannot load the model"},
+		{"too many threads", []string{"--lib", lib, "--model", model, "--threads", "1000"}, 2, "--threads 1000"},
+		{"context too small", []string{"--lib", lib, "--model", model, "--max-context", "10"}, 2, "--max-context 10"},
+		{"context too large", []string{"--lib", lib, "--model", model, "--max-context", "100000"}, 2, "8192"},
+		{"unknown flag", []string{"--lib", lib, "--model", model, "--no-such-flag"}, 2, "no-such-flag"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var said bytes.Buffer
+			child, err := supervise.Start(supervise.Spec{Argv: append([]string{exe, "--serve"}, c.args...), Stdout: &said, Stderr: &said})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = child.Wait()
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("exit status %d", c.code)) {
+				t.Errorf("ended with %v, want exit code %d", err, c.code)
+			}
+			lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+			last := lines[len(lines)-1]
+			if !strings.HasPrefix(last, "interlude-llama: ") || !strings.Contains(last, c.want) {
+				t.Errorf("the last line is %q, want one of ours with %q", last, c.want)
+			}
+		})
+	}
+}
+
+// TestStartAndKill starts and kills the engine in every state and looks for what
+// is left. INTERLUDE_CYCLES=1000 is the long form.
+func TestStartAndKill(t *testing.T) {
+	cycles := 5
+	if s := os.Getenv("INTERLUDE_CYCLES"); s != "" {
+		if _, err := fmt.Sscan(s, &cycles); err != nil {
+			t.Fatalf("INTERLUDE_CYCLES=%q: %v", s, err)
+		}
+	}
+	dir := t.TempDir()
+	argv := []string{program(t), "--serve", "--lib", libraries(t), "--model", micro(t), "--threads", "1", "--max-context", "1024"}
+	draw := rand.New(rand.NewPCG(1, 1))
+	for i := range cycles {
+		p, err := process.Start(t.Context(), process.Options{Argv: argv, Dir: dir})
+		if err != nil {
+			t.Fatalf("start %d: %v", i, err)
+		}
+		if draw.IntN(2) == 0 { // else it is killed idle
+			if err := p.Write([]byte("GEN 400 " + strings.Repeat("301,", 200+draw.IntN(300)) + "300\n")); err != nil {
+				t.Fatal(err)
+			}
+			batch := <-p.Batches()
+			batch.Release()
+		}
+		if err := p.Kill(); err != nil {
+			t.Fatalf("kill %d: %v", i, err)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%d cycles left %v, %v", cycles, left, err)
+	}
+}
