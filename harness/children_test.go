@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/signal"
@@ -40,6 +41,8 @@ func TestMain(m *testing.M) {
 			select {}
 		case "dying": // is ready at once and then ends
 			os.Exit(dyingRole(os.Args[2]))
+		case "strata": // Strata's own server, as far as a harness sees it
+			os.Exit(strataRole(os.Args[2], os.Args[3]))
 		case "ab":
 			os.Exit(abRole(os.Args[2:]))
 		}
@@ -95,6 +98,50 @@ func dyingRole(port string) int {
 			os.Exit(3)
 		}
 		return []liar.Step{liar.Head(), liar.Content("x"), liar.Rest(1)}
+	})
+	select {}
+}
+
+// strataRole is a lookalike of Strata's Python server: HTTP/1.0, closed
+// connections, JSON metrics, keep-alive comments, usage in the last chunk.
+func strataRole(config, port string) int {
+	raw, err := os.ReadFile(config)
+	var c struct {
+		Solo bool   `json:"solo_priority"`
+		Log  string `json:"log"`
+		Key  string `json:"api_key"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	l, err2 := net.Listen("tcp", "127.0.0.1:"+port)
+	if err = errors.Join(err, err2); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	plain := func(body string) []liar.Step {
+		return []liar.Step{liar.Wire("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body), liar.Cut()}
+	}
+	parks := 0
+	if c.Solo {
+		parks = 4
+	}
+	liar.Serve(l, func(_ int, r *liar.Request) []liar.Step {
+		if r.Path != "/health" && r.Header.Get("Authorization") != "Bearer "+c.Key {
+			return []liar.Step{liar.Wire("HTTP/1.0 401 Unauthorized\r\nConnection: close\r\n\r\n{}"), liar.Cut()}
+		}
+		switch r.Path {
+		case "/health":
+			return plain(`{"status":"ok","loaded":true,"max_context":131072}`)
+		case "/v1/models":
+			return plain(`{"object":"list","data":[{"id":"qwen3.8-flash-next"}]}`)
+		case "/v1/status":
+			return plain(fmt.Sprintf(`{"service":"strata","solo":{"enabled":%t}}`, c.Solo))
+		case "/metrics":
+			return plain(fmt.Sprintf(`{"engine":"x","live":{"queued":0},"solo":{"preemptions":%d,"resumes":%d},"hardware":{"watts":%d}}`, parks, parks, time.Now().Nanosecond()))
+		}
+		last := `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+		return []liar.Step{liar.Head10(), liar.Comment("keep-alive"), liar.Role(), liar.Delta(`"reasoning_content":"hm"`), liar.Content("hi"), liar.Data(last), liar.Done(), liar.Cut()}
 	})
 	select {}
 }
@@ -290,7 +337,11 @@ func TestH109KilledHarness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(child.Pid(), syscall.SIGKILL); err != nil {
+	victim, err := os.FindProcess(child.Pid())
+	if err == nil {
+		err = victim.Kill()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -305,6 +356,52 @@ func TestH109KilledHarness(t *testing.T) {
 	d := open2(t, dirs[0])
 	if d.Run.Status != "started" || len(d.Records) < 8 {
 		t.Errorf("status %s, %d records; want those of one slot at least", d.Run.Status, len(d.Records))
+	}
+}
+
+// The embedded target for Strata's own server, on a lookalike of it: the user's
+// config is patched in a copy, the flag and the witness are read back.
+func TestStrataServerTarget(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "strata.json")
+	if err := os.WriteFile(mine, []byte(`{"exe":"strata","api_key":"sesame"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("STRATA_CONFIG", mine)
+	t.Setenv("STRATA_SERVER", "unused")
+	t.Setenv("STRATA_API_KEY", "sesame")
+	target, err := LoadTarget("strata-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Command = []string{"{self}", "strata", "{config}", "{port}"}
+	for _, arm := range []string{results.Off, results.On} {
+		srv, err := startServer(t.Context(), target, arm, values{words: map[string]string{"self": self}}, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if srv.flag == nil || *srv.flag != (arm == results.On) || srv.model != "qwen3.8-flash-next" || srv.context != 131072 {
+			t.Errorf("%s: flag %v, model %q, context %d", arm, srv.flag, srv.model, srv.context)
+		}
+		send := &sender{client: srv.client, model: srv.model}
+		rec := send.do(t.Context(), "1/A", []turn{{request: &workloads.Request{ID: "A", API: "chat", Stream: true, User: "hi", MaxTokens: 5}}}, nil)
+		if rec.Outcome != results.Completed || rec.Text != "hi" || rec.Reasoning != "hm" || rec.Usage == nil || *rec.Reused {
+			t.Errorf("%s: %s %q %q, usage %v, reused %t", arm, rec.Outcome, rec.Text, rec.Error, rec.Usage, *rec.Reused)
+		}
+		witness, err := srv.settled(t.Context())
+		want := map[string]float64{"preemptions": 0, "resumes": 0}
+		if arm == results.On {
+			want = map[string]float64{"preemptions": 4, "resumes": 4}
+		}
+		if err != nil || !maps.Equal(witness, want) {
+			t.Errorf("%s: witness %v, %v", arm, witness, err)
+		}
+		if err := srv.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
