@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -299,6 +300,9 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 // script is an executable file with a shell script.
 func script(t *testing.T, text string) string {
 	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell")
+	}
 	path := filepath.Join(t.TempDir(), "engine.sh")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
