@@ -1,6 +1,7 @@
 package client
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -85,8 +86,8 @@ func TestH12BundledFirstChunkKeepsItsSize(t *testing.T) {
 	if len(rec.Chunks) != 2 || rec.Chunks[0].Bytes != 21 || rec.Chunks[1].Bytes != 1 {
 		t.Errorf("chunks %v, want 21 bytes then 1", rec.Chunks)
 	}
-	if rec.Usage == nil || rec.Usage.Completion != 21 {
-		t.Errorf("usage %v, want the server's 21, not the number of chunks", rec.Usage)
+	if s, ok := rec.TPOT(); !ok || s < 0.009 || s > 0.011 {
+		t.Errorf("TPOT %g (%t), want about the 10 ms that the one token behind the bundle took", s, ok)
 	}
 }
 
@@ -112,8 +113,8 @@ func TestH14UnknownTokenCountIsAbsent(t *testing.T) {
 	call.Body = []byte(`{"stream":true,"max_tokens":500}`)
 	rec := toldCall(t, call, liar.Head(), liar.Times(12, func(int) liar.Step { return liar.Content("x") }), liar.Finish("stop"), liar.Done(), liar.End())
 	wantOutcome(t, rec, results.Completed)
-	if rec.Usage != nil {
-		t.Errorf("usage %+v out of nowhere", rec.Usage)
+	if s, ok := rec.TPOT(); ok || rec.Usage != nil {
+		t.Errorf("usage %+v, TPOT %g out of nowhere", rec.Usage, s)
 	}
 }
 
@@ -121,6 +122,10 @@ func TestH16FinishChunkIsNotTheLastToken(t *testing.T) {
 	rec := told(t, liar.Head(), liar.Content("a"), liar.Pause(20*time.Millisecond), liar.Content("b"), liar.Pause(300*time.Millisecond), liar.Rest(2))
 	after(t, rec, "last token", rec.LastToken, 20*ms)
 	after(t, rec, "terminal marker", rec.Terminal, 320*ms)
+	tpot, ok := rec.TPOT()
+	if itl := rec.ITL(); !ok || len(itl) != 1 || itl[0] < tpot-1e-9 {
+		t.Errorf("ITL %v below TPOT %g", itl, tpot)
+	}
 }
 
 // More chunks than the usage admits: both are kept, neither is made to fit.
@@ -128,6 +133,9 @@ func TestH17UsageThatContradictsTheChunks(t *testing.T) {
 	rec := told(t, liar.Head(), liar.Content("a"), liar.Content("b"), liar.Content("c"), liar.Rest(1))
 	if len(rec.Chunks) != 3 || rec.Usage.Completion != 1 {
 		t.Errorf("%d chunks, usage %d; want 3 and 1", len(rec.Chunks), rec.Usage.Completion)
+	}
+	if s, ok := rec.TPOT(); ok && (s <= 0 || math.IsNaN(s) || math.IsInf(s, 0)) {
+		t.Errorf("TPOT %g", s)
 	}
 }
 
@@ -143,8 +151,13 @@ func TestH18ProducedLengthCounts(t *testing.T) {
 func TestH20GapsBeginAtTheFirstToken(t *testing.T) {
 	rec := told(t, liar.Head(), liar.Pause(2*time.Second),
 		liar.Times(10, func(int) liar.Step { return liar.All(liar.Content("x"), liar.Pause(10*time.Millisecond)) }), liar.Rest(10))
-	if got := longestGap(rec); got != 10*ms {
-		t.Errorf("longest gap %d ms, want 10 without the 2 s before the first token", got/ms)
+	for _, gap := range rec.ITL() {
+		if gap < 0.00999 || gap > 0.01001 {
+			t.Errorf("ITL %g, want 10 ms without the 2 s before the first token", gap)
+		}
+	}
+	if s, ok := rec.TPOT(); !ok || s > 0.0101 {
+		t.Errorf("TPOT %g (%t) contains the TTFT", s, ok)
 	}
 }
 
