@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ const (
 	tick       = time.Second
 	chunkSize  = 10
 	outMax     = 2 // tokens of a long answer
+	maxStall   = 4 // ticks between two lines of an engine that works
 	restoredAt = 10
 )
 
@@ -36,6 +38,7 @@ type node struct {
 	parks   [4]bool // by request: its tokens are held by the engine
 	said    [4]int
 	old     ID // the holder when the last process died
+	stalled int
 	trail   *step
 }
 
@@ -69,7 +72,7 @@ type scenario struct {
 type explorer struct {
 	scenario
 	drive  func(m *Machine, e Event) []Action // the machine or a mutant of it
-	seen   map[string]bool
+	seen   map[[16]byte]bool
 	queue  []*node
 	states int
 	limit  int
@@ -119,7 +122,7 @@ func scenarios() []scenario {
 }
 
 func (s scenario) explore(limit int, only string, drive func(*Machine, Event) []Action) (*explorer, error) {
-	x := &explorer{scenario: s, drive: drive, seen: map[string]bool{}, limit: limit}
+	x := &explorer{scenario: s, drive: drive, seen: map[[16]byte]bool{}, limit: limit}
 	m := New(s.cfg)
 	n := &node{m: m, c: newChecker(m), faults: s.faults}
 	n.c.slack, n.c.only = 2*tick, only
@@ -133,7 +136,12 @@ func (s scenario) explore(limit int, only string, drive func(*Machine, Event) []
 	x.queue = append(x.queue, n)
 	for len(x.queue) > 0 && x.states < x.limit {
 		n := x.queue[0]
-		x.queue = x.queue[1:]
+		if *exhaust { // depth first: the queue stays short
+			n = x.queue[len(x.queue)-1]
+			x.queue = x.queue[:len(x.queue)-1]
+		} else { // breadth first: the shortest way to a fault
+			x.queue = x.queue[1:]
+		}
 		if err := x.expand(n); err != nil {
 			return x, err
 		}
@@ -184,7 +192,7 @@ func (x *explorer) feed(n *node, e Event) error {
 				n.gen.stopped = true
 			}
 		case Start:
-			n.gen = exploreGen{id: a.ID, upto: a.Upto}
+			n.gen, n.stalled = exploreGen{id: a.ID, upto: a.Upto}, 0
 		}
 	}
 	return nil
@@ -216,7 +224,9 @@ func (x *explorer) moves(n *node) []move {
 			return x.feed(n, Event{Kind: Arrive, ID: ID(n.arrived), Request: x.reqs[n.arrived-1]})
 		})
 	}
-	all = append(all, x.pass)
+	if n.stalled < maxStall {
+		all = append(all, x.pass)
+	}
 	if n.loading {
 		all = append(all, func(n *node) error {
 			n.loading = false
@@ -240,6 +250,9 @@ func (x *explorer) moves(n *node) []move {
 // pass lets one tick pass; a Wake that came due is delivered.
 func (x *explorer) pass(n *node) error {
 	n.now += tick
+	if n.gen.id != 0 {
+		n.stalled++
+	}
 	if n.wake != 0 && n.wake <= n.now {
 		n.wake = 0
 		return x.feed(n, Event{Kind: Wake})
@@ -300,6 +313,7 @@ func (x *explorer) engineMoves(n *node) []move {
 	}
 	say := func(change func(*node), events ...Event) move {
 		return func(n *node) error {
+			n.stalled = 0
 			change(n)
 			for _, e := range events {
 				e.ID, e.Epoch = g.id, n.epoch
@@ -451,7 +465,7 @@ func (c *checker) clone(m *Machine) *checker {
 }
 
 // key is equal for two nodes that behave alike from here on.
-func (n *node) key() string {
+func (n *node) key() [16]byte {
 	b := make([]byte, 0, 512)
 	num := func(values ...int) {
 		for _, v := range values {
@@ -469,7 +483,7 @@ func (n *node) key() string {
 		}
 	}
 	m := n.m
-	num(n.arrived, n.faults, n.epoch, int(n.gen.id), n.gen.pos, n.gen.upto, int(n.old), len(m.waiting), len(m.parked), int(m.link), m.deaths, m.step)
+	num(n.arrived, n.faults, n.stalled, n.epoch, int(n.gen.id), n.gen.pos, n.gen.upto, int(n.old), len(m.waiting), len(m.parked), int(m.link), m.deaths, m.step)
 	flag(n.loading, n.gen.resumed, n.gen.first, n.gen.stopped, m.noSlice)
 	since(n.wake)
 	since(m.armed)
@@ -495,7 +509,9 @@ func (n *node) key() string {
 		}
 		flag(w.gone, w.enough, w.gained)
 	}
-	return string(b)
+	h := fnv.New128a()
+	h.Write(b)
+	return [16]byte(h.Sum(nil))
 }
 
 var exhaust = flag.Bool("exhaust", false, "explore every state: minutes")
