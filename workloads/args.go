@@ -16,7 +16,8 @@ import (
 func drawArgs(r *rand.Rand, parameters json.RawMessage) json.RawMessage {
 	var schema struct {
 		Properties map[string]struct {
-			Type string `json:"type"`
+			Type string            `json:"type"`
+			Enum []json.RawMessage `json:"enum"`
 		} `json:"properties"`
 	}
 	if err := json.Unmarshal(parameters, &schema); err != nil {
@@ -26,6 +27,9 @@ func drawArgs(r *rand.Rand, parameters json.RawMessage) json.RawMessage {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		value := quote(words[r.IntN(len(words))])
+		if enum := schema.Properties[name].Enum; len(enum) > 0 {
+			value = string(enum[r.IntN(len(enum))])
+		}
 		switch schema.Properties[name].Type {
 		case "integer", "number":
 			value = strconv.Itoa(1 + r.IntN(99))
