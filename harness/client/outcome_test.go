@@ -2,9 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,6 +278,43 @@ func TestH70ResetIsNotSentAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pooled connection on which not one byte can be written: a transport that has
+// a copy of the body would quietly send it on another one.
+func TestH70NothingWrittenIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := liar.NewMemory()
+		s := liar.Serve(m, liar.Always(liar.Head(), liar.Content("hi"), liar.Rest(1)))
+		defer s.Close()
+		var broken atomic.Bool
+		c := New(Options{BaseURL: s.URL, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := m.Dial(ctx, network, addr)
+			return breakable{conn, &broken}, err
+		}})
+		defer c.Close()
+		wantText(t, c.Do(t.Context(), ask), "hi")
+		synctest.Wait() // the connection is back in the pool
+		broken.Store(true)
+		rec := c.Do(t.Context(), ask)
+		wantOutcome(t, rec, results.TransportError)
+		if len(s.Requests()) != 1 || s.Dialled() != 1 || !*rec.Reused {
+			t.Errorf("%d requests on %d connections, reused %t", len(s.Requests()), s.Dialled(), *rec.Reused)
+		}
+	})
+}
+
+// breakable is a connection that takes no byte once it is broken.
+type breakable struct {
+	net.Conn
+	broken *atomic.Bool
+}
+
+func (b breakable) Write(p []byte) (int, error) {
+	if b.broken.Load() {
+		return 0, errors.New("broken pipe")
+	}
+	return b.Conn.Write(p)
 }
 
 func TestNobodyListens(t *testing.T) {

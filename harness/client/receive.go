@@ -91,11 +91,9 @@ func (p *payload) Read(b []byte) (int, error) {
 	return n, io.EOF
 }
 
-// Close implements io.Closer.
-func (p *payload) Close() error {
-	p.left = nil
-	return nil
-}
+// Close implements io.Closer. It touches nothing: a transport may call it while
+// another goroutine still reads.
+func (p *payload) Close() error { return nil }
 
 func (x *exchange) stream() {
 	resp, err := x.send("text/event-stream")
