@@ -11,7 +11,7 @@ import (
 type stepper func(Event) []Action
 
 // A checker watches one machine from outside, by its events and actions, keeps
-// its own books and reports the first invariant (README.md) that breaks. It
+// its own books and reports the first invariant (DESIGN.md) that breaks. It
 // looks into the machine only for predictions and the bucket.
 type checker struct {
 	m      *Machine

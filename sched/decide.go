@@ -191,12 +191,17 @@ func (m *Machine) service(r *request) time.Duration {
 	return m.costs.read(r.Prompt+r.out-r.kept) + m.costs.decode(r.MaxNew-r.out)
 }
 
-// overtake notes in every parked request of a later class that r starts before it.
+// overtake notes in every parked request that r starts before it: one overtaken
+// more, if r is of a sooner class; and without a conversation cache the engine
+// keeps nothing of what was decoded, so that reading it again breaks no promise.
 func (m *Machine) overtake(r *request) {
 	r.passed = 0
 	for _, p := range m.parked {
 		if p.class() < r.class() {
 			p.passed++
+		}
+		if m.engine.CacheMiB <= 0 && m.engine.Sequences <= 1 && p.gen.spoke {
+			p.kept = 0
 		}
 	}
 }

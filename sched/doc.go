@@ -7,5 +7,5 @@
 // here. Start reading at event.go (what goes in and comes out), state.go (the
 // life of a request, as a table), then machine.go (the events) and decide.go (who
 // runs next, who is stopped). fifo.go, quantum.go and budget.go each hold one
-// policy. README.md is the design note: rules, bounds, invariants.
+// policy. DESIGN.md is the design note: rules, bounds, invariants.
 package sched

@@ -167,11 +167,11 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestTableInNote: the design note shows the transitions as they are.
+// TestTableInNote: DESIGN.md shows the transitions as they are.
 func TestTableInNote(t *testing.T) {
-	note := readFile(t, "README.md")
+	note := readFile(t, "DESIGN.md")
 	if !strings.Contains(note, Table()) {
-		t.Errorf("README.md must contain this table:\n%s", Table())
+		t.Errorf("DESIGN.md must contain this table:\n%s", Table())
 	}
 }
 
