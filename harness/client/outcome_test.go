@@ -383,3 +383,33 @@ func TestNoProxy(t *testing.T) {
 	}
 	wantText(t, c.Do(t.Context(), ask), "hi")
 }
+
+// A request goes out in one write: headers and body apart would cost a packet and
+// blur the moment of sending.
+func TestOneWriteARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := liar.NewMemory()
+		s := liar.Serve(m, liar.Always(liar.Head(), liar.Content("hi"), liar.Rest(1)))
+		defer s.Close()
+		var writes atomic.Int32
+		c := New(Options{BaseURL: s.URL, Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := m.Dial(ctx, network, addr)
+			return counted{conn, &writes}, err
+		}})
+		defer c.Close()
+		wantText(t, c.Do(t.Context(), ask), "hi")
+		if n := writes.Load(); n != 1 {
+			t.Errorf("%d writes", n)
+		}
+	})
+}
+
+type counted struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}

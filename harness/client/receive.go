@@ -56,7 +56,8 @@ func (x *exchange) send(accept string) (*http.Response, error) {
 	}
 	req := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: &payload{x.call.Body}, ContentLength: int64(len(x.call.Body)),
+		// A reader that the transport knows: with any other it would write headers and body apart.
+		Body: io.NopCloser(bytes.NewReader(x.call.Body)), ContentLength: int64(len(x.call.Body)),
 	}).WithContext(ctx)
 	x.call.Body = nil
 	x.rec.Sent = x.c.Now()
@@ -77,23 +78,6 @@ func (x *exchange) send(accept string) (*http.Response, error) {
 	x.rec.ServerID = resp.Header.Get("X-Request-Id")
 	return resp, nil
 }
-
-// payload is a body that lets go of its bytes once they are read: a long prompt is
-// not to be held for as long as its answer takes.
-type payload struct{ left []byte }
-
-func (p *payload) Read(b []byte) (int, error) {
-	n := copy(b, p.left)
-	if p.left = p.left[n:]; len(p.left) > 0 {
-		return n, nil
-	}
-	p.left = nil
-	return n, io.EOF
-}
-
-// Close implements io.Closer. It touches nothing: a transport may call it while
-// another goroutine still reads.
-func (p *payload) Close() error { return nil }
 
 func (x *exchange) stream() {
 	resp, err := x.send("text/event-stream")
