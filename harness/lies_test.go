@@ -1,6 +1,10 @@
 package harness
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,4 +154,52 @@ func TestPlantedLieInBothArms(t *testing.T) {
 	if s.Verdict == "BETTER" || !strings.Contains(strings.Join(s.Reasons, " "), "both arms") {
 		t.Errorf("verdict %s %v: wrong in both arms is no BETTER, and is named", s.Verdict, s.Reasons)
 	}
+}
+
+// A record that was edited or taken away afterwards is named, whatever it said.
+func TestPlantedLiesInTheFiles(t *testing.T) {
+	for name, row := range map[string]struct {
+		edit  func(lines []string) []string
+		named string
+	}{
+		"an edited TTFT": {func(lines []string) []string {
+			k := indexOf(lines, `"id":"1/P1"`)
+			at := regexp.MustCompile(`"first_token_ns":\d+`).FindString(lines[k])
+			lines[k] = strings.Replace(lines[k], at, `"first_token_ns":21000000`, 1)
+			return lines
+		}, "1/P1"},
+		"an edited answer": {func(lines []string) []string {
+			k := indexOf(lines, `"id":"2/P1"`)
+			lines[k] = strings.Replace(lines[k], `"text":"`, `"text":"x`, 1)
+			return lines
+		}, "2/P1"},
+		"a deleted record":   {func(lines []string) []string { k := indexOf(lines, `"id":"3/P1"`); return slices.Delete(lines, k, k+1) }, "P1"},
+		"a deleted last one": {func(lines []string) []string { return lines[:len(lines)-1] }, "B3"},
+		"two swapped": {func(lines []string) []string {
+			lines[3], lines[4] = lines[4], lines[3]
+			return lines
+		}, "chain breaks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := inMemory(t, staged(t, tiny, 3), nil)
+			path := filepath.Join(dir, results.RecordsFile)
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := row.edit(strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n"))
+			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, judged := verdict(t, dir)
+			said := failures(judged) + strings.Join(s.Reasons, "\n")
+			if s.Verdict != "INVALID" && s.Verdict != "BROKEN" || !strings.Contains(said, row.named) {
+				t.Errorf("verdict %s, want INVALID or BROKEN naming %q:\n%s", s.Verdict, row.named, said)
+			}
+		})
+	}
+}
+
+func indexOf(lines []string, part string) int {
+	return slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, part) })
 }
