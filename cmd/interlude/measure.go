@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"interlude/harness"
@@ -44,6 +46,9 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	var o harness.Options
 	if m.resume != "" && (m.plan != "" || m.out != "") {
 		return o, usage("--resume goes on under the run's own plan and directory: leave --plan and --out away")
+	}
+	if err := m.fixedByPlan(cmd); err != nil {
+		return o, err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -82,6 +87,30 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 		return o, err
 	}
 	return o, nil
+}
+
+// fixedByPlan refuses flags that a plan has already answered: it runs under its own
+// hash or not at all.
+func (m *measureFlags) fixedByPlan(cmd *cobra.Command) error {
+	source := ""
+	switch {
+	case m.resume != "":
+		source = "--resume"
+	case m.plan != "":
+		source = "--plan"
+	default:
+		return nil
+	}
+	var clash []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"resume", "plan", "out", "plan-only"}, f.Name) {
+			clash = append(clash, "--"+f.Name)
+		}
+	})
+	if len(clash) > 0 {
+		return usage("%s fixes %s: leave it away, or make a new run with other values", source, strings.Join(clash, ", "))
+	}
+	return nil
 }
 
 func isTerminal(w io.Writer) bool {
