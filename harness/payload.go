@@ -88,6 +88,7 @@ func body(model string, turns []turn, omit []string) ([]byte, error) {
 	}
 	if r.ToolChoice != "" {
 		m.add("tool_choice", r.ToolChoice)
+		m.add("parallel_tool_calls", len(r.Expect.Calls) > 1)
 	}
 	// Said either way: what is measured must not hang on the server's default.
 	m.add("chat_template_kwargs", map[string]bool{"enable_thinking": r.Thinking})
