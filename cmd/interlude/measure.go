@@ -24,6 +24,7 @@ type measureFlags struct {
 	speed                                                          float64
 	seed                                                           uint64
 	planOnly                                                       bool
+	idle                                                           time.Duration
 }
 
 func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
@@ -38,6 +39,7 @@ func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
 	f.StringVar(&m.resume, "resume", "", "go on with the interrupted run in `DIR`, under its own plan")
 	f.Float64Var(&m.speed, "speed", 1, "divide every time, on the stand-in only; numbers are recorded as measured")
 	f.Uint64Var(&m.seed, "seed", 1, "seed of every draw")
+	f.DurationVar(&m.idle, "idle", 10*time.Second, "longest wait for an idle machine before a slot; then it starts and says so; 0 does not wait")
 	f.BoolVar(&m.planOnly, "plan-only", false, "show what would be run, and start nothing")
 }
 
@@ -63,6 +65,9 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 		Engine: m.engine, Policy: m.policy, Speed: m.speed, Seed: m.seed,
 		Out: m.out, Resume: m.resume, Self: self, Command: append([]string{"interlude"}, os.Args[1:]...),
 		Revision: b.Revision, Dirty: b.Dirty, Progress: errOut, Terminal: isTerminal(errOut),
+	}
+	if o.Idle = m.idle; m.idle <= 0 {
+		o.Idle = -1 // the harness's word for not waiting
 	}
 	if o.Target, err = harness.LoadTarget(m.target); err != nil {
 		return o, exit{exitUsage, err}
@@ -103,7 +108,7 @@ func (m *measureFlags) fixedByPlan(cmd *cobra.Command) error {
 	}
 	var clash []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"resume", "plan", "out", "plan-only"}, f.Name) {
+		if !slices.Contains([]string{"resume", "plan", "out", "plan-only", "idle"}, f.Name) {
 			clash = append(clash, "--"+f.Name)
 		}
 	})
