@@ -28,6 +28,7 @@ type launch struct {
 type values struct {
 	words map[string]string // {name} inside a string
 	lists map[string]any    // a string that is exactly {name}
+	files []string          // empty ones, made in the slot's folder before the start
 }
 
 // perSlot are the placeholders whose values differ from slot to slot, or, for
@@ -98,7 +99,11 @@ func (v values) texts(list []string) ([]string, error) {
 func (v values) tree(x any) (any, error) {
 	switch x := x.(type) {
 	case string:
-		if list, ok := v.lists[x]; ok {
+		switch list := v.lists[x].(type) {
+		case nil:
+		case []string:
+			return v.texts(list)
+		default:
 			return list, nil
 		}
 		return v.text(x)

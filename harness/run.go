@@ -34,6 +34,7 @@ type Options struct {
 	Counter  workloads.Counter
 	Budgets  map[string]float64 // of a run of one arm
 	Words    map[string]string  // of the plan: what only one verb knows (kills, repeat)
+	Repeat   int                // of an injection; 0 means 1
 
 	Runs   string // folder of run directories; empty: results/runs
 	Out    string // the run directory; empty: made from the time and the manifest's name
@@ -91,9 +92,13 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 	if o.Plan != nil {
 		return o.Plan, nil
 	}
+	starts := 1
+	if kind == "inject" {
+		starts = max(1, o.Repeat) * len(workloads.InjectHows())
+	}
 	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
 		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: o.Target.Controls(), Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
-		Budgets: o.Budgets, Options: o.Words,
+		Budgets: o.Budgets, Options: o.Words, Starts: starts,
 	}, o.Counter)
 }
 
@@ -152,6 +157,13 @@ func (r *run) check() (err error) {
 	r.values = values{
 		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy, "tokenizer": cmp.Or(r.o.Tokenizer, "builtin"), "model": r.o.Model},
 		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
+	}
+	if r.plan.Kind == "inject" {
+		if err := r.prepareInjection(); err != nil {
+			return err
+		}
+		t = r.o.Target
+		r.values.lists["{engine_args}"] = append([]string{}, r.engine.Args...)
 	}
 	for _, s := range r.plan.Slots {
 		if t.URL != "" {

@@ -74,6 +74,11 @@ func (s *server) launchChild(arm string, v values, logs string) (url string, err
 		return "", fmt.Errorf("make the slot's folder: %w", err)
 	}
 	s.nonce = nonce()
+	for _, name := range v.files {
+		if err := os.WriteFile(filepath.Join(s.temp, name), nil, 0o600); err != nil {
+			return "", fmt.Errorf("make the slot's %s: %w", name, err)
+		}
+	}
 	v.words = maps.Clone(v.words)
 	v.words["port"], v.words["nonce"] = strconv.Itoa(s.port), s.nonce
 	v.words["slot"], v.words["logs"] = s.temp, logs
@@ -155,7 +160,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 	defer limit.Stop()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
-	last := errors.New("it was not asked yet")
+	var last error
 	for {
 		got, err := s.observer.Value(ctx, r.Path, r.Pointer)
 		switch {

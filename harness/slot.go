@@ -126,6 +126,9 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 	if err := alone(ctx, send, prefix, reqs, record); err != nil {
 		return err
 	}
+	if r.plan.Kind == "inject" {
+		return r.inject(ctx, s, srv, send, prefix, reqs, record)
+	}
 	d := newDispatcher(send, workloads.Measured(reqs), prefix, r.plan.Speed, record)
 	d.notice = func(m client.Moment, j *job) {
 		if m.Event == workloads.AtToken && m.N == 1 {

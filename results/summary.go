@@ -132,16 +132,24 @@ type Slope struct {
 	Budget  *float64 `json:"budget,omitempty"`
 }
 
-// Cell is one way of ending the engine. Pass is absent where NotRun says why.
+// Cell is one way of ending the engine, at one moment, under one API: the worst of
+// its repetitions, and their medians. Pass is absent where NotRun says why.
 type Cell struct {
 	How         string   `json:"how"`
 	When        string   `json:"when"`
 	API         string   `json:"api"`
-	Told        *float64 `json:"told_s,omitempty"`
-	ServedAgain *float64 `json:"served_again_s,omitempty"`
+	Told        *float64 `json:"told_s,omitempty"`         // until the last struck client knew
+	ServedAgain *float64 `json:"served_again_s,omitempty"` // until a new request had its answer
 	Hung        int      `json:"hung"`
-	Silent      int      `json:"silent"`
+	Silent      int      `json:"silent"` // struck, and ended as a success
 	Orphans     int      `json:"orphans"`
 	Pass        *bool    `json:"pass,omitempty"`
 	NotRun      string   `json:"not_run,omitempty"`
+
+	Limit             *float64       `json:"limit_s,omitempty"` // for Told
+	Repeats           int            `json:"repeats,omitempty"`
+	ToldMedian        *float64       `json:"told_median_s,omitempty"`
+	ServedAgainMedian *float64       `json:"served_again_median_s,omitempty"`
+	Blast             map[string]int `json:"blast,omitempty"` // outcome of every other request, by what it was doing: "queued completed"
+	Why               string         `json:"why,omitempty"`   // of a failure
 }

@@ -30,9 +30,12 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 	seed += uint64(max(0, pair-1)) // pair 1 meets the very turns that simulate does with this seed
 	var talks []*talk
 	var beside []Conversation
-	if g.Load == soakLoad {
+	switch g.Load {
+	case soakLoad:
 		talks, beside = soak(m, seed, pair, c)
-	} else {
+	case injectLoad:
+		beside = injection()
+	default:
 		l, ok := NamedLoad(g.Load)
 		if !ok {
 			return nil, fmt.Errorf("generate: no load is called %q", g.Load)
@@ -60,7 +63,7 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 // least one.
 func closedLoop(talks []*talk, budget time.Duration, pace Pace, c Counter) ([]Request, error) {
 	var reqs []Request
-	for turn := 0; budget > 0 || turn == 0; turn++ {
+	for turn := 0; len(talks) > 0 && (budget > 0 || turn == 0); turn++ {
 		for _, t := range talks {
 			if budget <= 0 && turn > 0 && !t.owes() {
 				continue

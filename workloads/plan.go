@@ -19,7 +19,8 @@ type PlanOptions struct {
 	Pairs    int      // 3, or an even number ≥ 4, for ab; 0 for a run of one arm
 	AA       int      // extra off/off pairs
 	Controls []string // further arms, one slot each after the pairs
-	Arm      string   // of the one slot of a run without pairs; default on
+	Arm      string   // of the slots of a run without pairs; default on
+	Starts   int      // of that arm, each with nonces of its own; 0 means 1
 	Target   string
 	Policy   string
 	Engine   string
@@ -100,7 +101,9 @@ func slots(o PlanOptions) []Slot {
 		if arm == "" {
 			arm = "on"
 		}
-		add(1, arm, false)
+		for n := 1; n <= max(1, o.Starts); n++ {
+			add(n, arm, false)
+		}
 	}
 	return list
 }

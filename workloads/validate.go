@@ -84,8 +84,8 @@ func (v *validator) generator() {
 	if g == nil {
 		return
 	}
-	if _, ok := NamedLoad(g.Load); !ok && g.Load != soakLoad {
-		v.add("generate.load", g.Load, "must be one of %v or %s", Loads(), soakLoad)
+	if own := []string{soakLoad, injectLoad}; !slices.Contains(own, g.Load) && !slices.Contains(Loads(), g.Load) {
+		v.add("generate.load", g.Load, "must be one of %v or %v", Loads(), own)
 	}
 	if g.Duration < Duration(time.Second) || g.Duration > Duration(100*time.Hour) {
 		v.add("generate.duration", time.Duration(g.Duration).String(), "must lie between 1s and 100h")

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"interlude/harness"
+)
+
+func newInject() *cobra.Command {
+	var m measureFlags
+	var repeat int
+	cmd := &cobra.Command{
+		Use:     "inject",
+		GroupID: "measure",
+		Short:   "End the engine in every way and at every moment, and see what clients see",
+		Long: `Ends the native engine (exit 0, exit 1, SIGKILL, SIGSTOP, abort, closed output, half
+a line) while it loads, idles, reads, decodes, drains, or has work queued or parked,
+under Chat and Responses, streamed and not. A fresh server for each way. Measured:
+how long clients are left in the dark, who else is hit, hangs, silent successes,
+orphans, and when a new request is served again.
+
+Signals go to the engine found below the server that this program started, and to
+nothing else. What no signal can do is done by the stand-in's --fault-file; on other
+engines such cells are not run and say so.
+
+Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run failed,
+130 interrupted (what was measured is kept).`,
+		Example: `  interlude inject --speed 20                     # the whole matrix on the stand-in: minutes
+  interlude inject --speed 20 --repeat 3          # worst and median of three
+  interlude inject --engine "llama --model my.gguf"
+  interlude inject --engine "strata --serve --pack …"`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if repeat < 1 {
+				return usage("--repeat %d: give 1 or more", repeat)
+			}
+			o, err := m.options(cmd)
+			if err != nil {
+				return err
+			}
+			o.Repeat, o.Words = repeat, map[string]string{"repeat": strconv.Itoa(repeat)}
+			if m.planOnly {
+				return showPlan(cmd, "inject", o)
+			}
+			run, err := harness.Inject(cmd.Context(), o)
+			return settle(cmd.Context(), cmd.OutOrStdout(), run, err)
+		},
+	}
+	m.register(cmd, "inject")
+	cmd.Flags().IntVar(&repeat, "repeat", 1, "how often each cell is run")
+	return cmd
+}

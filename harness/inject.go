@@ -1,0 +1,231 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"interlude/results"
+	"interlude/workloads"
+)
+
+// cellsFile is what an injection leaves beside its records: one entry a cell.
+const cellsFile = "cells.json"
+
+// toldWithin is how long a client may be left in the dark about an engine that
+// ended, in seconds whatever the speed: the reference's own worst.
+const toldWithin = 1.228
+
+// Inject ends the engine in every way, at every moment, under every API, a fresh
+// server for each way, and records how long clients are left in the dark, who is
+// hit, and how service returns. The error is what ended the run early; with a
+// Finished beside it there is a run directory that can be judged.
+func Inject(ctx context.Context, o Options) (*Finished, error) {
+	if o.Target != nil && o.Target.URL != "" {
+		return nil, errors.New("inject: the target is a URL; only the engine of a server that is started here may be ended")
+	}
+	r, err := open(ctx, "inject", o)
+	if err != nil {
+		return nil, fmt.Errorf("inject: %w", err)
+	}
+	err = r.pairs(ctx)
+	if err = errors.Join(err, r.gatherCells()); err != nil {
+		err = fmt.Errorf("inject: %w", err)
+	}
+	return r.close(ctx, err)
+}
+
+// prepareInjection gives the stand-in a fault file, and its server a limit for a
+// silent load that can be waited for.
+func (r *run) prepareInjection() error {
+	if r.engine.Name != "emulate" {
+		return nil
+	}
+	r.engine.Args = append(r.engine.Args, "--fault-file", "{slot}/"+faultFile)
+	r.values.files = []string{faultFile}
+	var config map[string]any
+	if len(r.o.Target.Config) == 0 || json.Unmarshal(r.o.Target.Config, &config) != nil || config["engine_silence_s"] == nil {
+		return nil // not our server
+	}
+	patched, err := encodeJSON(mergePatch(config, map[string]any{"engine_load_s": 60}))
+	if err != nil {
+		return err
+	}
+	target := *r.o.Target
+	target.Config = patched
+	r.o.Target = &target
+	return nil
+}
+
+// faultFile is the stand-in's, in the slot's folder.
+const faultFile = "faults"
+
+// howOf is the way in which a slot ends its engine: each slot has one, in turn.
+func howOf(s workloads.Slot) string {
+	hows := workloads.InjectHows()
+	return hows[(s.Pair-1)%len(hows)]
+}
+
+// inject sets every scene of a slot, one after the other.
+func (r *run) inject(ctx context.Context, s workloads.Slot, srv *server, send *sender, prefix string, reqs []workloads.Request, record func(*results.Record)) error {
+	x := &injector{run: r, slot: s, srv: srv, send: send, prefix: prefix, record: record, how: howOf(s), requests: map[string]*workloads.Request{}}
+	for i := range reqs {
+		x.requests[reqs[i].ID] = &reqs[i]
+	}
+	if len(r.values.files) > 0 {
+		x.faults = filepath.Join(srv.temp, faultFile)
+	}
+	x.readLimits()
+	var cells []results.Cell
+	for _, when := range workloads.InjectWhens() {
+		for _, api := range workloads.InjectAPIs() {
+			c := x.cell(ctx, when, api)
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			cells = append(cells, c)
+			r.eventAt(s.Slot, srv.client.Now(), "inject", describe(c))
+		}
+	}
+	return r.writer.WriteJSON(filepath.ToSlash(filepath.Join(slotFolder(s.Slot), cellsFile)), cells)
+}
+
+// describe is a cell in one line.
+func describe(c results.Cell) string {
+	text := fmt.Sprintf("%s @ %s, %s: ", c.How, c.When, c.API)
+	if c.NotRun != "" {
+		return text + "not run: " + c.NotRun
+	}
+	if c.Told != nil {
+		text += fmt.Sprintf("told after %.3f s, ", *c.Told)
+	}
+	if c.ServedAgain != nil {
+		text += fmt.Sprintf("served again after %.3f s, ", *c.ServedAgain)
+	}
+	if c.Pass != nil && *c.Pass {
+		return text + "pass"
+	}
+	return text + "failed: " + c.Why
+}
+
+// readLimits takes from the resolved config how long the server waits for a silent
+// engine. A server that does not say gets the default of our own.
+func (x *injector) readLimits() {
+	limits := struct {
+		Silence float64 `json:"engine_silence_s"`
+		Load    float64 `json:"engine_load_s"`
+	}{300, 900}
+	if x.srv.launch != nil {
+		_ = json.Unmarshal(x.srv.launch.config, &limits) // what is not there keeps its default
+	}
+	speed := x.run.plan.Speed
+	x.silence, x.load = limits.Silence/speed, limits.Load/speed
+	x.silentRead = x.silence + 0.02*32768/speed // the server's allowance for the first batch of a long read
+}
+
+// limit is how long a struck client may be left in the dark, in seconds.
+func (x *injector) limit(when string) float64 {
+	if x.how != workloads.HowSilence {
+		return toldWithin
+	}
+	switch when {
+	case workloads.WhenLoading, workloads.WhenReload:
+		return x.load + toldWithin
+	case workloads.WhenRead, workloads.WhenRestored:
+		return x.silentRead + toldWithin
+	}
+	return x.silence + toldWithin
+}
+
+// gatherCells merges the cells of the slots: the worst of the repetitions, and the
+// medians.
+func (r *run) gatherCells() error {
+	type key struct{ how, when, api string }
+	var order []key
+	all := map[key][]results.Cell{}
+	for _, s := range r.plan.Slots {
+		data, err := os.ReadFile(filepath.Join(r.finished.Dir, slotFolder(s.Slot), cellsFile))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the slot did not get that far
+		}
+		var cells []results.Cell
+		if err == nil {
+			err = json.Unmarshal(data, &cells)
+		}
+		if err != nil {
+			return fmt.Errorf("read the cells of slot %d: %w", s.Slot, err)
+		}
+		for _, c := range cells {
+			k := key{c.How, c.When, c.API}
+			if all[k] == nil {
+				order = append(order, k)
+			}
+			all[k] = append(all[k], c)
+		}
+	}
+	merged := []results.Cell{}
+	for _, k := range order {
+		merged = append(merged, worst(all[k]))
+	}
+	return r.writer.WriteJSON(cellsFile, merged)
+}
+
+// worst is one cell for all its repetitions.
+func worst(cells []results.Cell) results.Cell {
+	out := cells[0]
+	if len(cells) == 1 {
+		return out
+	}
+	var told, again []float64
+	var why []string
+	passed, ran := true, 0
+	out.Hung, out.Silent, out.Orphans, out.NotRun, out.Blast = 0, 0, 0, "", map[string]int{}
+	for _, c := range cells {
+		if c.NotRun != "" {
+			out.NotRun = c.NotRun
+			continue
+		}
+		ran++
+		passed = passed && *c.Pass
+		if c.Why != "" && !slices.Contains(why, c.Why) {
+			why = append(why, c.Why)
+		}
+		out.Hung, out.Silent, out.Orphans = max(out.Hung, c.Hung), max(out.Silent, c.Silent), max(out.Orphans, c.Orphans)
+		for what, n := range c.Blast {
+			out.Blast[what] += n
+		}
+		if c.Told != nil {
+			told = append(told, *c.Told)
+		}
+		if c.ServedAgain != nil {
+			again = append(again, *c.ServedAgain)
+		}
+	}
+	out.Repeats, out.Why = ran, strings.Join(why, "; ")
+	out.Told, out.ToldMedian = worstAndMedian(told)
+	out.ServedAgain, out.ServedAgainMedian = worstAndMedian(again)
+	if out.Pass = nil; ran > 0 {
+		out.Pass, out.NotRun = &passed, ""
+	}
+	return out
+}
+
+func worstAndMedian(v []float64) (most, median *float64) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	slices.Sort(v)
+	return &v[len(v)-1], &v[(len(v)-1)/2]
+}
+
+// seconds is a duration as cells have it.
+func seconds(d time.Duration) *float64 {
+	s := d.Seconds()
+	return &s
+}

@@ -1,0 +1,488 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"interlude/harness/client"
+	"interlude/harness/observe"
+	"interlude/harness/supervise"
+	"interlude/results"
+	"interlude/workloads"
+)
+
+// injector ends the engine of one server again and again, in one way.
+type injector struct {
+	run      *run
+	slot     workloads.Slot
+	srv      *server
+	send     *sender
+	prefix   string
+	record   func(*results.Record)
+	how      string
+	requests map[string]*workloads.Request
+	faults   string // path of the stand-in's fault file; "": the engine takes none
+
+	silence, silentRead, load float64 // how long the server waits for a silent engine, in seconds
+}
+
+// signals are the ways that are a signal.
+var signals = map[string]string{workloads.HowKill: supervise.Kill, workloads.HowSilence: supervise.Stop, workloads.HowAbort: supervise.Abort}
+
+// faultWords are the ways in the words of the stand-in's fault file.
+var faultWords = map[string]string{
+	workloads.HowExit0: "exit:0", workloads.HowExit1: "exit:1", workloads.HowKill: "signal:KILL", workloads.HowSilence: "silence",
+	workloads.HowAbort: "signal:ABRT", workloads.HowClose: "close", workloads.HowHalf: "half",
+}
+
+// sceneLimit is how long a scene may take to come about.
+const sceneLimit = 30 * time.Second
+
+// lateBy is how long after the strike a token that was on its way may still come.
+const lateBy = results.Stamp(250 * time.Millisecond)
+
+// flight is one request of a scene, from its start to its record. What is seen of
+// it meanwhile comes from its own stream, or, when it does not stream, from the
+// server's status.
+type flight struct {
+	role    string
+	request *workloads.Request
+	id      string
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+	rec     *results.Record // once done is closed
+
+	mu     sync.Mutex
+	state  string
+	tokens int
+	seen   map[string]bool
+}
+
+func (f *flight) sees(state string, tokens int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if state != "" {
+		f.state = state
+		f.seen[state] = true
+	}
+	f.tokens = max(f.tokens, tokens)
+}
+
+func (f *flight) is(state string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state == state
+}
+
+func (f *flight) has(tokens int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tokens >= tokens
+}
+
+// scene is one cell being run.
+type scene struct {
+	*injector
+	when, api string
+	flights   []*flight
+	armed     bool             // the engine will strike itself
+	at        results.Stamp    // of the strike, 0 before
+	pids      []int            // engines that were ended
+	struck    map[*flight]bool // the engine held them
+	either    map[*flight]bool // the engine may have held them, or not
+}
+
+// cell runs one scene, strikes, and judges what came of it.
+func (x *injector) cell(ctx context.Context, when, api string) results.Cell {
+	c := results.Cell{How: x.how, When: when, API: api}
+	s := &scene{injector: x, when: when, api: api, struck: map[*flight]bool{}, either: map[*flight]bool{}}
+	err := s.impossible()
+	if err == nil {
+		if err = s.ready(ctx); err == nil {
+			err = s.set(ctx)
+		}
+	}
+	var not *notRun
+	if errors.As(err, &not) {
+		c.NotRun = not.why
+		s.skip("not run: "+not.why, workloads.RoleAfter)
+		return c
+	}
+	s.collect(ctx)
+	j := ruling{cell: &c}
+	if err != nil {
+		j.fail("the scene did not come about: %v", err)
+		s.skip("the scene did not come about")
+	}
+	s.judge(&j)
+	s.again(ctx, &j)
+	s.orphans(ctx, &j)
+	pass := c.Why == ""
+	c.Pass = &pass
+	return c
+}
+
+// notRun says why a scene cannot be set on this engine or server.
+type notRun struct{ why string }
+
+func (e *notRun) Error() string { return e.why }
+
+// bySignal tells whether this scene is struck from outside. No signal can be timed
+// into the few milliseconds between STOP and DONE.
+func (s *scene) bySignal() bool { return signals[s.how] != "" && s.when != workloads.WhenDrain }
+
+func (s *scene) impossible() error {
+	if s.bySignal() || s.faults != "" {
+		return nil
+	}
+	if signals[s.how] != "" {
+		return &notRun{"no signal can be timed into a drain, and this engine has no fault file"}
+	}
+	return &notRun{fmt.Sprintf("no signal does %s, and this engine has no fault file", s.how)}
+}
+
+// skip leaves a record for each request of a scene that was not begun, and for
+// those of the further roles.
+func (s *scene) skip(why string, further ...string) {
+	began := map[string]bool{}
+	for _, f := range s.flights {
+		began[f.role] = true
+	}
+	for _, role := range append([]string{workloads.RoleBefore, workloads.RoleVictim, workloads.RolePush, workloads.RoleOther}, further...) {
+		q := s.requests[workloads.InjectID(s.when, s.api, role)]
+		if q == nil || began[role] {
+			continue
+		}
+		rec := s.send.unsent(s.prefix+q.ID, []turn{{request: q}}, s.srv.client.Now(), why)
+		rec.Planned = "inject"
+		s.record(rec)
+	}
+}
+
+// ready makes sure that a live engine waits for work.
+func (s *scene) ready(ctx context.Context) error {
+	asked := false
+	return s.until(ctx, "the server is ready", func() bool {
+		if s.isReady(ctx) {
+			return true
+		}
+		if !asked {
+			asked = true
+			_, _, _ = s.srv.observer.Post(ctx, "/load", nil) // a server without it loads by itself, or is not ready in time
+		}
+		return false
+	})
+}
+
+func (s *scene) isReady(ctx context.Context) bool {
+	r := s.srv.target.Ready
+	got, err := s.srv.observer.Value(ctx, r.Path, r.Pointer)
+	return err == nil && (r.Want == nil || got == r.Want)
+}
+
+// until polls for something that can be observed.
+func (s *scene) until(ctx context.Context, what string, ok func() bool) error {
+	limit := time.NewTimer(sceneLimit)
+	defer limit.Stop()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		if ok() {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-limit.C:
+			return fmt.Errorf("never seen within %v: %s", sceneLimit, what)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// see is until for the flights, which may end too early.
+func (s *scene) see(ctx context.Context, what string, ok func() bool) error {
+	return s.until(ctx, what, func() bool {
+		s.look(ctx)
+		return ok()
+	})
+}
+
+// look asks the server for the states of requests that do not stream.
+func (s *scene) look(ctx context.Context) {
+	whole := map[string]*flight{}
+	for _, f := range s.flights {
+		if !f.request.Stream {
+			whole[f.id] = f
+		}
+	}
+	if len(whole) == 0 || s.srv.target.Info == nil {
+		return
+	}
+	_, body, err := s.srv.observer.Get(ctx, s.srv.target.Info.Path)
+	var status struct {
+		Requests []struct {
+			ID     string `json:"id"`
+			State  string `json:"state"`
+			Output int    `json:"tokens_out"`
+		} `json:"requests"`
+	}
+	if err != nil || json.Unmarshal(body, &status) != nil {
+		return
+	}
+	for _, r := range status.Requests {
+		if f := whole[r.ID]; f != nil {
+			state := r.State
+			if state == "waiting" {
+				state = workloads.AtQueued
+			}
+			f.sees(state, r.Output)
+		}
+	}
+}
+
+// start sends a request of the scene.
+func (s *scene) start(ctx context.Context, role string, past ...turn) *flight {
+	q := s.requests[workloads.InjectID(s.when, s.api, role)]
+	f := &flight{role: role, request: q, id: s.prefix + q.ID, done: make(chan struct{}), seen: map[string]bool{}}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	f.cancel = cancel
+	s.flights = append(s.flights, f)
+	due := s.srv.client.Now()
+	go func() {
+		defer close(f.done)
+		defer cancel(nil)
+		f.rec = s.send.do(ctx, f.id, append(past, turn{request: q}), func(m client.Moment) {
+			switch m.Event {
+			case workloads.AtToken:
+				f.sees(workloads.AtDecoding, m.N)
+			case workloads.AtQueued, workloads.AtReading, workloads.AtDecoding, workloads.AtParked:
+				f.sees(m.Event, 0)
+			}
+		})
+		f.rec.Due = due
+	}()
+	return f
+}
+
+// finish waits for a request that nothing happens to, and returns its turn.
+func (s *scene) finish(ctx context.Context, f *flight) (turn, error) {
+	limit := time.NewTimer(sceneLimit)
+	defer limit.Stop()
+	select {
+	case <-f.done:
+	case <-limit.C:
+		return turn{}, fmt.Errorf("%s did not end within %v", f.request.ID, sceneLimit)
+	case <-ctx.Done():
+		return turn{}, context.Cause(ctx)
+	}
+	if !f.rec.Done() {
+		return turn{}, fmt.Errorf("%s ended as %s: %s", f.request.ID, f.rec.Outcome, f.rec.Error)
+	}
+	return turn{request: f.request, answer: f.rec}, nil
+}
+
+// arm puts the strike into the fault file, where the engine strikes itself; a
+// strike by signal is left to strike.
+func (s *scene) arm(moment string) error {
+	if s.bySignal() {
+		return nil
+	}
+	s.armed = true
+	return results.WriteFile(filepath.Dir(s.faults), filepath.Base(s.faults), []byte(faultWords[s.how]+"@"+moment+"\n"))
+}
+
+// strike ends the engine, or sees that it has ended itself, and stamps it. struck
+// are the requests that the engine held.
+func (s *scene) strike(ctx context.Context, struck ...*flight) error {
+	for _, f := range struck {
+		s.struck[f] = true
+	}
+	pid := s.srv.enginePid()
+	if pid != 0 {
+		s.pids = append(s.pids, pid)
+	}
+	if !s.armed {
+		err := s.srv.child.Signal(pid, signals[s.how])
+		s.at = s.srv.client.Now()
+		return err
+	}
+	return s.until(ctx, "the engine strikes", func() bool {
+		left, err := os.ReadFile(s.faults)
+		if err != nil || strings.TrimSpace(string(left)) != "" {
+			return false
+		}
+		s.at = s.srv.client.Now()
+		return true
+	})
+}
+
+// engineAfter waits for an engine other than old.
+func (s *scene) engineAfter(ctx context.Context, old int) error {
+	return s.until(ctx, "another engine process", func() bool {
+		pid := s.srv.enginePid()
+		return pid != 0 && pid != old
+	})
+}
+
+// set brings the scene about and strikes.
+func (s *scene) set(ctx context.Context) error {
+	switch s.when {
+	case workloads.WhenIdle:
+		if err := errors.Join(s.arm("idle"), s.strike(ctx)); err != nil {
+			return err
+		}
+		s.either[s.start(ctx, workloads.RoleVictim)] = true // it meets a dead engine, or the next one
+		return nil
+	case workloads.WhenLoading, workloads.WhenReload:
+		return s.setLoading(ctx)
+	case workloads.WhenQueued:
+		return s.setQueued(ctx)
+	case workloads.WhenRead:
+		return s.setRead(ctx, "read:2")
+	case workloads.WhenRestored:
+		return s.setRestored(ctx)
+	case workloads.WhenDecode:
+		if err := s.arm(fmt.Sprintf("token:%d", workloads.InjectTokens+1)); err != nil {
+			return err
+		}
+		v := s.start(ctx, workloads.RoleVictim)
+		if !s.armed {
+			if err := s.see(ctx, "tokens of the victim", func() bool { return v.has(workloads.InjectTokens) }); err != nil {
+				return err
+			}
+		}
+		return s.strike(ctx, v)
+	}
+	return s.setParked(ctx)
+}
+
+// setLoading ends the engine while it comes up, for a request that asked for it:
+// after an unload, or after it was ended.
+func (s *scene) setLoading(ctx context.Context) error {
+	old := s.srv.enginePid()
+	if s.when == workloads.WhenReload {
+		if err := s.srv.child.Signal(old, supervise.Kill); err != nil {
+			return err
+		}
+		s.pids = append(s.pids, old)
+	} else if status, _, err := s.srv.observer.Post(ctx, "/unload", nil); err != nil || status/100 != 2 {
+		return &notRun{fmt.Sprintf("the server does not unload (%d, %v)", status, err)}
+	}
+	if err := s.until(ctx, "the engine is gone", func() bool { return s.srv.enginePid() != old && !s.isReady(ctx) }); err != nil {
+		return err
+	}
+	if err := s.arm("load"); err != nil {
+		return err
+	}
+	s.start(ctx, workloads.RoleVictim)
+	if !s.armed {
+		if err := s.engineAfter(ctx, old); err != nil {
+			return err
+		}
+	}
+	return s.strike(ctx)
+}
+
+func (s *scene) setQueued(ctx context.Context) error {
+	runner := s.start(ctx, workloads.RoleOther)
+	if err := s.see(ctx, "tokens of the runner", func() bool { return runner.has(10) }); err != nil {
+		return err
+	}
+	victim := s.start(ctx, workloads.RoleVictim)
+	if err := s.see(ctx, "the victim queued", func() bool { return victim.is(workloads.AtQueued) }); err != nil {
+		return err
+	}
+	return errors.Join(s.arm("token:1500"), s.strike(ctx, runner))
+}
+
+func (s *scene) setRead(ctx context.Context, moment string, past ...turn) error {
+	if err := s.arm(moment); err != nil {
+		return err
+	}
+	v := s.start(ctx, workloads.RoleVictim, past...)
+	if !s.armed {
+		if err := s.see(ctx, "the victim being read", func() bool { return v.is(workloads.AtReading) }); err != nil {
+			return err
+		}
+	}
+	return s.strike(ctx, v)
+}
+
+// setRestored reads a prompt whose beginning was parked by another request.
+func (s *scene) setRestored(ctx context.Context) error {
+	before, err := s.finish(ctx, s.start(ctx, workloads.RoleBefore))
+	if err != nil {
+		return err
+	}
+	if _, err := s.finish(ctx, s.start(ctx, workloads.RolePush)); err != nil {
+		return err
+	}
+	return s.setRead(ctx, "restored", before)
+}
+
+// setParked lets a short request stop the victim: the strike falls into the drain,
+// or on the short one while the victim is parked.
+func (s *scene) setParked(ctx context.Context) error {
+	victim := s.start(ctx, workloads.RoleVictim)
+	if err := s.see(ctx, "tokens of the victim", func() bool { return victim.has(10) }); err != nil {
+		return err
+	}
+	if s.when == workloads.WhenDrain {
+		if err := s.arm("stop"); err != nil {
+			return err
+		}
+		s.start(ctx, workloads.RoleOther)
+		return s.strike(ctx, victim)
+	}
+	other := s.start(ctx, workloads.RoleOther)
+	if err := s.see(ctx, "the victim parked", func() bool { return victim.is(workloads.AtParked) }); err != nil {
+		return err
+	}
+	if err := s.arm("token:200"); err != nil {
+		return err
+	}
+	if !s.armed {
+		if err := s.see(ctx, "tokens of the other", func() bool { return other.has(5) }); err != nil {
+			return err
+		}
+	}
+	return s.strike(ctx, victim, other)
+}
+
+// collect waits for everyone, records them, and cuts off who hangs.
+func (s *scene) collect(ctx context.Context) {
+	most := time.Duration(s.limit(s.when)*float64(time.Second)) + sceneLimit
+	limit := time.NewTimer(most)
+	defer limit.Stop()
+	for _, f := range s.flights {
+		select {
+		case <-f.done:
+		case <-limit.C:
+			f.cancel(client.ErrCutOff)
+		case <-ctx.Done():
+			f.cancel(client.ErrCutOff)
+		}
+		<-f.done
+		if s.struck[f] || s.either[f] && !f.rec.Done() {
+			f.rec.Planned = "inject"
+		}
+		s.record(f.rec)
+	}
+	if s.armed {
+		_ = results.WriteFile(filepath.Dir(s.faults), filepath.Base(s.faults), nil) // a strike that never came must not fall on the next scene
+	}
+}
+
+// exists tells whether a process is still there.
+func exists(pid int) bool {
+	_, err := observe.Process(pid)
+	return err == nil
+}
