@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"interlude/results"
@@ -36,6 +37,17 @@ func (m *members) add(name string, v any) {
 		m.buf.WriteByte(',')
 	}
 	fmt.Fprintf(&m.buf, "%q:%s", name, value)
+}
+
+// extra adds the members of an object, sorted.
+func (m *members) extra(object json.RawMessage) {
+	var list map[string]json.RawMessage
+	if err := json.Unmarshal(object, &list); err != nil && m.err == nil {
+		m.err = fmt.Errorf("extra members of the request: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		m.add(name, list[name])
+	}
 }
 
 func (m *members) object() ([]byte, error) {
@@ -86,14 +98,20 @@ func body(model string, turns []turn, omit []string) ([]byte, error) {
 	if len(r.Tools) > 0 {
 		m.add("tools", toolList(r))
 	}
-	if r.ToolChoice != "" {
+	switch {
+	case r.ToolChoice != "":
 		m.add("tool_choice", r.ToolChoice)
 		m.add("parallel_tool_calls", len(r.Expect.Calls) > 1)
+	case len(r.Tools) > 0 && len(r.Format) > 0: // an answer has one form
+		m.add("tool_choice", "none")
 	}
 	// Said either way: what is measured must not hang on the server's default.
 	m.add("chat_template_kwargs", map[string]bool{"enable_thinking": r.Thinking})
 	if r.Priority != nil && r.PriorityBy != "header" {
 		m.add("priority", *r.Priority)
+	}
+	if len(r.Extra) > 0 {
+		m.extra(r.Extra)
 	}
 	return m.object()
 }
@@ -109,7 +127,7 @@ func headers(id string, r *workloads.Request) map[string]string {
 
 type chatMessage struct {
 	Role       string     `json:"role"`
-	Content    *string    `json:"content"`
+	Content    any        `json:"content"` // text, parts, or nothing
 	Reasoning  string     `json:"reasoning_content,omitempty"`
 	ToolCalls  []chatCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
@@ -134,18 +152,18 @@ func chatMessages(turns []turn) []chatMessage {
 	for _, t := range turns {
 		r := t.request
 		if r.System != "" {
-			out = append(out, chatMessage{Role: "system", Content: &r.System})
+			out = append(out, chatMessage{Role: "system", Content: r.System})
 		}
 		for i := range r.Results {
-			out = append(out, chatMessage{Role: "tool", Content: &r.Results[i].Content, ToolCallID: open[i].ID})
+			out = append(out, chatMessage{Role: "tool", Content: r.Results[i].Content, ToolCallID: open[i].ID})
 		}
 		if r.User != "" {
-			out = append(out, chatMessage{Role: "user", Content: &r.User})
+			out = append(out, chatMessage{Role: "user", Content: userContent(r)})
 		}
 		if t.answer == nil {
 			continue
 		}
-		a := chatMessage{Role: "assistant", Content: &t.answer.Text, Reasoning: t.answer.Reasoning}
+		a := chatMessage{Role: "assistant", Content: t.answer.Text, Reasoning: t.answer.Reasoning}
 		open = finishedCalls(t.answer)
 		for _, c := range open {
 			a.ToolCalls = append(a.ToolCalls, chatCall{c.ID, "function", chatFunction{c.Name, c.Arguments}})
@@ -156,6 +174,25 @@ func chatMessages(turns []turn) []chatMessage {
 		out = append(out, a)
 	}
 	return out
+}
+
+// pixel is the smallest PNG there is: one transparent dot.
+const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+
+// userContent is the text of a user message, behind a picture where the plan wants one.
+func userContent(r *workloads.Request) any {
+	if !r.Image {
+		return r.User
+	}
+	type url struct {
+		URL string `json:"url"`
+	}
+	type part struct {
+		Type  string `json:"type"`
+		Image *url   `json:"image_url,omitempty"`
+		Text  string `json:"text,omitempty"`
+	}
+	return []part{{Type: "image_url", Image: &url{pixel}}, {Type: "text", Text: r.User}}
 }
 
 // finishedCalls are the tool calls of an answer that may be answered: a call of
