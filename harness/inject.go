@@ -73,13 +73,10 @@ func howOf(s workloads.Slot) string {
 }
 
 // inject sets every scene of a slot, one after the other.
-func (r *run) inject(ctx context.Context, s workloads.Slot, srv *server, send *sender, prefix string, reqs []workloads.Request, record func(*results.Record)) error {
-	x := &injector{run: r, slot: s, srv: srv, send: send, prefix: prefix, record: record, how: howOf(s), requests: map[string]*workloads.Request{}}
-	for i := range reqs {
-		x.requests[reqs[i].ID] = &reqs[i]
-	}
+func (r *run) inject(ctx context.Context, s workloads.Slot, st stage) error {
+	x := &injector{run: r, slot: s, how: howOf(s), stage: st}
 	if len(r.values.files) > 0 {
-		x.faults = filepath.Join(srv.temp, faultFile)
+		x.faults = filepath.Join(st.srv.temp, faultFile)
 	}
 	x.readLimits()
 	var cells []results.Cell
@@ -90,7 +87,7 @@ func (r *run) inject(ctx context.Context, s workloads.Slot, srv *server, send *s
 				return err
 			}
 			cells = append(cells, c)
-			r.eventAt(s.Slot, srv.client.Now(), "inject", describe(c))
+			r.eventAt(s.Slot, st.srv.client.Now(), "inject", describe(c))
 		}
 	}
 	return r.writer.WriteJSON(filepath.ToSlash(filepath.Join(slotFolder(s.Slot), cellsFile)), cells)
@@ -121,8 +118,8 @@ func (x *injector) readLimits() {
 		Silence float64 `json:"engine_silence_s"`
 		Load    float64 `json:"engine_load_s"`
 	}{300, 900}
-	if x.srv.launch != nil {
-		_ = json.Unmarshal(x.srv.launch.config, &limits) // what is not there keeps its default
+	if x.stage.srv.launch != nil {
+		_ = json.Unmarshal(x.stage.srv.launch.config, &limits) // what is not there keeps its default
 	}
 	speed := x.run.plan.Speed
 	x.silence, x.load = limits.Silence/speed, limits.Load/speed

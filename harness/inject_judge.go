@@ -68,7 +68,7 @@ func (s *scene) bystander(v *ruling, f *flight) {
 	rec := f.rec
 	what := "beside"
 	switch {
-	case f.role == workloads.RoleBefore || f.role == workloads.RolePush:
+	case f.request.ID == workloads.InjectID(s.when, s.api, workloads.RoleBefore), f.request.ID == workloads.InjectID(s.when, s.api, workloads.RolePush):
 		return // it ended before the strike, which set has seen
 	case s.when != workloads.WhenQueued && s.when != workloads.WhenDrain:
 		what = s.when
@@ -107,6 +107,8 @@ func right(rec *results.Record, q *workloads.Request) bool {
 		return len(workloads.CheckLines(q.Expect.Lines, rec.Text, rec.FinishReason)) == 0
 	case q.Expect.Words != nil:
 		return len(workloads.CheckWords(q.Expect.Words, rec.Text)) == 0
+	case q.Expect.JSON != nil:
+		return rec.Text == workloads.Answer(&q.Expect)
 	}
 	return true
 }
@@ -114,7 +116,7 @@ func right(rec *results.Record, q *workloads.Request) bool {
 // again sends a new request, which must bring the engine back, and the canary,
 // which must be what it was.
 func (s *scene) again(ctx context.Context, v *ruling) {
-	f := s.start(ctx, workloads.RoleAfter)
+	f := s.begin(ctx, workloads.RoleAfter)
 	if !s.awaitRecord(ctx, f) {
 		v.cell.Hung++
 		v.fail("%s, sent after the strike, hung", f.request.ID)

@@ -2,13 +2,11 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"interlude/harness/client"
@@ -20,15 +18,11 @@ import (
 
 // injector ends the engine of one server again and again, in one way.
 type injector struct {
-	run      *run
-	slot     workloads.Slot
-	srv      *server
-	send     *sender
-	prefix   string
-	record   func(*results.Record)
-	how      string
-	requests map[string]*workloads.Request
-	faults   string // path of the stand-in's fault file; "": the engine takes none
+	run    *run
+	slot   workloads.Slot
+	how    string
+	faults string // path of the stand-in's fault file; "": the engine takes none
+	stage  stage  // every scene starts from a copy
 
 	silence, silentRead, load float64 // how long the server waits for a silent engine, in seconds
 }
@@ -42,56 +36,14 @@ var faultWords = map[string]string{
 	workloads.HowAbort: "signal:ABRT", workloads.HowClose: "close", workloads.HowHalf: "half",
 }
 
-// sceneLimit is how long a scene may take to come about.
-const sceneLimit = 30 * time.Second
-
 // lateBy is how long after the strike a token that was on its way may still come.
 const lateBy = results.Stamp(250 * time.Millisecond)
-
-// flight is one request of a scene, from its start to its record. What is seen of
-// it meanwhile comes from its own stream, or, when it does not stream, from the
-// server's status.
-type flight struct {
-	role    string
-	request *workloads.Request
-	id      string
-	cancel  context.CancelCauseFunc
-	done    chan struct{}
-	rec     *results.Record // once done is closed
-
-	mu     sync.Mutex
-	state  string
-	tokens int
-	seen   map[string]bool
-}
-
-func (f *flight) sees(state string, tokens int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if state != "" {
-		f.state = state
-		f.seen[state] = true
-	}
-	f.tokens = max(f.tokens, tokens)
-}
-
-func (f *flight) is(state string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.state == state
-}
-
-func (f *flight) has(tokens int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.tokens >= tokens
-}
 
 // scene is one cell being run.
 type scene struct {
 	*injector
+	stage
 	when, api string
-	flights   []*flight
 	armed     bool             // the engine will strike itself
 	at        results.Stamp    // of the strike, 0 before
 	pids      []int            // engines that were ended
@@ -102,7 +54,7 @@ type scene struct {
 // cell runs one scene, strikes, and judges what came of it.
 func (x *injector) cell(ctx context.Context, when, api string) results.Cell {
 	c := results.Cell{How: x.how, When: when, API: api}
-	s := &scene{injector: x, when: when, api: api, struck: map[*flight]bool{}, either: map[*flight]bool{}}
+	s := &scene{injector: x, stage: x.stage, when: when, api: api, struck: map[*flight]bool{}, either: map[*flight]bool{}}
 	err := s.impossible()
 	if err == nil {
 		if err = s.ready(ctx); err == nil {
@@ -153,11 +105,11 @@ func (s *scene) impossible() error {
 func (s *scene) skip(why string, further ...string) {
 	began := map[string]bool{}
 	for _, f := range s.flights {
-		began[f.role] = true
+		began[f.request.ID] = true
 	}
 	for _, role := range append([]string{workloads.RoleBefore, workloads.RoleVictim, workloads.RolePush, workloads.RoleOther}, further...) {
 		q := s.requests[workloads.InjectID(s.when, s.api, role)]
-		if q == nil || began[role] {
+		if q == nil || began[q.ID] {
 			continue
 		}
 		rec := s.send.unsent(s.prefix+q.ID, []turn{{request: q}}, s.srv.client.Now(), why)
@@ -166,127 +118,9 @@ func (s *scene) skip(why string, further ...string) {
 	}
 }
 
-// ready makes sure that a live engine waits for work.
-func (s *scene) ready(ctx context.Context) error {
-	asked := false
-	return s.until(ctx, "the server is ready", func() bool {
-		if s.isReady(ctx) {
-			return true
-		}
-		if !asked {
-			asked = true
-			_, _, _ = s.srv.observer.Post(ctx, "/load", nil) // a server without it loads by itself, or is not ready in time
-		}
-		return false
-	})
-}
-
-func (s *scene) isReady(ctx context.Context) bool {
-	r := s.srv.target.Ready
-	got, err := s.srv.observer.Value(ctx, r.Path, r.Pointer)
-	return err == nil && (r.Want == nil || got == r.Want)
-}
-
-// until polls for something that can be observed.
-func (s *scene) until(ctx context.Context, what string, ok func() bool) error {
-	limit := time.NewTimer(sceneLimit)
-	defer limit.Stop()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		if ok() {
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-limit.C:
-			return fmt.Errorf("never seen within %v: %s", sceneLimit, what)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// see is until for the flights, which may end too early.
-func (s *scene) see(ctx context.Context, what string, ok func() bool) error {
-	return s.until(ctx, what, func() bool {
-		s.look(ctx)
-		return ok()
-	})
-}
-
-// look asks the server for the states of requests that do not stream.
-func (s *scene) look(ctx context.Context) {
-	whole := map[string]*flight{}
-	for _, f := range s.flights {
-		if !f.request.Stream {
-			whole[f.id] = f
-		}
-	}
-	if len(whole) == 0 || s.srv.target.Info == nil {
-		return
-	}
-	_, body, err := s.srv.observer.Get(ctx, s.srv.target.Info.Path)
-	var status struct {
-		Requests []struct {
-			ID     string `json:"id"`
-			State  string `json:"state"`
-			Output int    `json:"tokens_out"`
-		} `json:"requests"`
-	}
-	if err != nil || json.Unmarshal(body, &status) != nil {
-		return
-	}
-	for _, r := range status.Requests {
-		if f := whole[r.ID]; f != nil {
-			state := r.State
-			if state == "waiting" {
-				state = workloads.AtQueued
-			}
-			f.sees(state, r.Output)
-		}
-	}
-}
-
-// start sends a request of the scene.
-func (s *scene) start(ctx context.Context, role string, past ...turn) *flight {
-	q := s.requests[workloads.InjectID(s.when, s.api, role)]
-	f := &flight{role: role, request: q, id: s.prefix + q.ID, done: make(chan struct{}), seen: map[string]bool{}}
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	f.cancel = cancel
-	s.flights = append(s.flights, f)
-	due := s.srv.client.Now()
-	go func() {
-		defer close(f.done)
-		defer cancel(nil)
-		f.rec = s.send.do(ctx, f.id, append(past, turn{request: q}), func(m client.Moment) {
-			switch m.Event {
-			case workloads.AtToken:
-				f.sees(workloads.AtDecoding, m.N)
-			case workloads.AtQueued, workloads.AtReading, workloads.AtDecoding, workloads.AtParked:
-				f.sees(m.Event, 0)
-			}
-		})
-		f.rec.Due = due
-	}()
-	return f
-}
-
-// finish waits for a request that nothing happens to, and returns its turn.
-func (s *scene) finish(ctx context.Context, f *flight) (turn, error) {
-	limit := time.NewTimer(sceneLimit)
-	defer limit.Stop()
-	select {
-	case <-f.done:
-	case <-limit.C:
-		return turn{}, fmt.Errorf("%s did not end within %v", f.request.ID, sceneLimit)
-	case <-ctx.Done():
-		return turn{}, context.Cause(ctx)
-	}
-	if !f.rec.Done() {
-		return turn{}, fmt.Errorf("%s ended as %s: %s", f.request.ID, f.rec.Outcome, f.rec.Error)
-	}
-	return turn{request: f.request, answer: f.rec}, nil
+// begin sends the request that has a role in the scene.
+func (s *scene) begin(ctx context.Context, role string, past ...turn) *flight {
+	return s.start(ctx, workloads.InjectID(s.when, s.api, role), past...)
 }
 
 // arm puts the strike into the fault file, where the engine strikes itself; a
@@ -339,7 +173,7 @@ func (s *scene) set(ctx context.Context) error {
 		if err := errors.Join(s.arm("idle"), s.strike(ctx)); err != nil {
 			return err
 		}
-		s.either[s.start(ctx, workloads.RoleVictim)] = true // it meets a dead engine, or the next one
+		s.either[s.begin(ctx, workloads.RoleVictim)] = true // it meets a dead engine, or the next one
 		return nil
 	case workloads.WhenLoading, workloads.WhenReload:
 		return s.setLoading(ctx)
@@ -353,7 +187,7 @@ func (s *scene) set(ctx context.Context) error {
 		if err := s.arm(fmt.Sprintf("token:%d", workloads.InjectTokens+1)); err != nil {
 			return err
 		}
-		v := s.start(ctx, workloads.RoleVictim)
+		v := s.begin(ctx, workloads.RoleVictim)
 		if !s.armed {
 			if err := s.see(ctx, "tokens of the victim", func() bool { return v.has(workloads.InjectTokens) }); err != nil {
 				return err
@@ -382,7 +216,7 @@ func (s *scene) setLoading(ctx context.Context) error {
 	if err := s.arm("load"); err != nil {
 		return err
 	}
-	s.start(ctx, workloads.RoleVictim)
+	s.begin(ctx, workloads.RoleVictim)
 	if !s.armed {
 		if err := s.engineAfter(ctx, old); err != nil {
 			return err
@@ -392,11 +226,11 @@ func (s *scene) setLoading(ctx context.Context) error {
 }
 
 func (s *scene) setQueued(ctx context.Context) error {
-	runner := s.start(ctx, workloads.RoleOther)
+	runner := s.begin(ctx, workloads.RoleOther)
 	if err := s.see(ctx, "tokens of the runner", func() bool { return runner.has(10) }); err != nil {
 		return err
 	}
-	victim := s.start(ctx, workloads.RoleVictim)
+	victim := s.begin(ctx, workloads.RoleVictim)
 	if err := s.see(ctx, "the victim queued", func() bool { return victim.is(workloads.AtQueued) }); err != nil {
 		return err
 	}
@@ -407,7 +241,7 @@ func (s *scene) setRead(ctx context.Context, moment string, past ...turn) error 
 	if err := s.arm(moment); err != nil {
 		return err
 	}
-	v := s.start(ctx, workloads.RoleVictim, past...)
+	v := s.begin(ctx, workloads.RoleVictim, past...)
 	if !s.armed {
 		if err := s.see(ctx, "the victim being read", func() bool { return v.is(workloads.AtReading) }); err != nil {
 			return err
@@ -418,11 +252,11 @@ func (s *scene) setRead(ctx context.Context, moment string, past ...turn) error 
 
 // setRestored reads a prompt whose beginning was parked by another request.
 func (s *scene) setRestored(ctx context.Context) error {
-	before, err := s.finish(ctx, s.start(ctx, workloads.RoleBefore))
+	before, err := s.finish(ctx, s.begin(ctx, workloads.RoleBefore))
 	if err != nil {
 		return err
 	}
-	if _, err := s.finish(ctx, s.start(ctx, workloads.RolePush)); err != nil {
+	if _, err := s.finish(ctx, s.begin(ctx, workloads.RolePush)); err != nil {
 		return err
 	}
 	return s.setRead(ctx, "restored", before)
@@ -431,7 +265,7 @@ func (s *scene) setRestored(ctx context.Context) error {
 // setParked lets a short request stop the victim: the strike falls into the drain,
 // or on the short one while the victim is parked.
 func (s *scene) setParked(ctx context.Context) error {
-	victim := s.start(ctx, workloads.RoleVictim)
+	victim := s.begin(ctx, workloads.RoleVictim)
 	if err := s.see(ctx, "tokens of the victim", func() bool { return victim.has(10) }); err != nil {
 		return err
 	}
@@ -439,10 +273,10 @@ func (s *scene) setParked(ctx context.Context) error {
 		if err := s.arm("stop"); err != nil {
 			return err
 		}
-		s.start(ctx, workloads.RoleOther)
+		s.begin(ctx, workloads.RoleOther)
 		return s.strike(ctx, victim)
 	}
-	other := s.start(ctx, workloads.RoleOther)
+	other := s.begin(ctx, workloads.RoleOther)
 	if err := s.see(ctx, "the victim parked", func() bool { return victim.is(workloads.AtParked) }); err != nil {
 		return err
 	}

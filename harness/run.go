@@ -92,13 +92,16 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 	if o.Plan != nil {
 		return o.Plan, nil
 	}
-	starts := 1
-	if kind == "inject" {
-		starts = max(1, o.Repeat) * len(workloads.InjectHows())
+	var arms []string
+	switch kind {
+	case "inject":
+		arms = slices.Repeat([]string{results.On}, max(1, o.Repeat)*len(workloads.InjectHows()))
+	case "lifecycle":
+		arms = []string{results.On, results.Off, results.On}
 	}
 	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
 		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: o.Target.Controls(), Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
-		Budgets: o.Budgets, Options: o.Words, Starts: starts,
+		Budgets: o.Budgets, Options: o.Words, Arms: arms,
 	}, o.Counter)
 }
 
@@ -158,8 +161,9 @@ func (r *run) check() (err error) {
 		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy, "tokenizer": cmp.Or(r.o.Tokenizer, "builtin"), "model": r.o.Model},
 		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
 	}
-	if r.plan.Kind == "inject" {
-		if err := r.prepareInjection(); err != nil {
+	prepare := map[string]func() error{"inject": r.prepareInjection, "lifecycle": r.prepareLifecycle}[r.plan.Kind]
+	if prepare != nil {
+		if err := prepare(); err != nil {
 			return err
 		}
 		t = r.o.Target
@@ -336,7 +340,7 @@ func (r *run) close(ctx context.Context, err error) (*Finished, error) {
 	if err != nil {
 		r.info.Status, r.info.Why = "aborted", err.Error()
 		if ctx.Err() != nil {
-			r.info.Why = "interrupted"
+			r.info.Why = results.Interrupted
 			err = fmt.Errorf("%s: interrupted: %w", r.plan.Kind, context.Canceled)
 		}
 		r.event(0, "aborted", r.info.Why)

@@ -27,6 +27,7 @@ type server struct {
 	nonce    string
 	base     time.Time // zero of the slot's stamps
 	temp     string    // the slot's own folder, removed at its end
+	url      string
 	client   *client.Client
 	observer *observe.Observer
 	launch   *launch
@@ -57,6 +58,7 @@ func (s *server) begin(ctx context.Context, arm string, v values, logs string) (
 			return err
 		}
 	}
+	s.url = url
 	s.client = client.New(client.Options{BaseURL: url, APIKey: t.APIKey(), Base: s.base, NoDone: t.NoDone})
 	s.observer = observe.New(url, t.APIKey(), nil)
 	if err := s.awaitReady(ctx); err != nil {

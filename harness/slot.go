@@ -126,8 +126,11 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 	if err := alone(ctx, send, prefix, reqs, record); err != nil {
 		return err
 	}
-	if r.plan.Kind == "inject" {
-		return r.inject(ctx, s, srv, send, prefix, reqs, record)
+	switch r.plan.Kind {
+	case "inject":
+		return r.inject(ctx, s, newStage(srv, send, prefix, reqs, record))
+	case "lifecycle":
+		return r.lifecycle(ctx, s, newStage(srv, send, prefix, reqs, record))
 	}
 	d := newDispatcher(send, workloads.Measured(reqs), prefix, r.plan.Speed, record)
 	d.notice = func(m client.Moment, j *job) {

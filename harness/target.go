@@ -50,8 +50,10 @@ type Target struct {
 	Files     []TargetFile        `json:"files,omitempty"`
 	APIKeyEnv string              `json:"api_key_env,omitempty"` // the variable that holds the key; its value reaches no file
 
-	URL         string `json:"url,omitempty"`
-	SharedCache bool   `json:"shared_cache,omitempty"` // of a server that is not restarted between the arms
+	URL string `json:"url,omitempty"`
+	key string // made for one run, written nowhere
+
+	SharedCache bool `json:"shared_cache,omitempty"` // of a server that is not restarted between the arms
 }
 
 // Arm is what differs from the base.
@@ -245,6 +247,9 @@ func (t *Target) Controls() []string {
 
 // APIKey is the value of the variable that holds the key, "" for none.
 func (t *Target) APIKey() string {
+	if t.key != "" {
+		return t.key
+	}
 	if t.APIKeyEnv == "" {
 		return ""
 	}

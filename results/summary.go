@@ -151,5 +151,6 @@ type Cell struct {
 	ToldMedian        *float64       `json:"told_median_s,omitempty"`
 	ServedAgainMedian *float64       `json:"served_again_median_s,omitempty"`
 	Blast             map[string]int `json:"blast,omitempty"` // outcome of every other request, by what it was doing: "queued completed"
-	Why               string         `json:"why,omitempty"`   // of a failure
+	Evidence          string         `json:"evidence,omitempty"`
+	Why               string         `json:"why,omitempty"` // of a failure
 }

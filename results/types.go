@@ -32,6 +32,9 @@ const (
 	NotSent        Outcome = "not_sent"
 )
 
+// Interrupted is a Run's Why when somebody stopped it: nothing failed.
+const Interrupted = "interrupted"
+
 // Run says what was run, on what, and how it ended (run.json).
 type Run struct {
 	Schema     int               `json:"schema"`

@@ -59,3 +59,18 @@ func (r *Record) TPOT() (float64, bool) {
 	}
 	return Seconds(r.FirstToken, r.LastToken) / after, true
 }
+
+// CutShort reports whether a record tells of nothing but the end of the run:
+// somebody interrupted it while the request was under way or still to be sent. It
+// is no failure of the server.
+func (d *Data) CutShort(r *Record) bool {
+	if d.Run.Why != Interrupted || r.Outcome != CutOff && r.Outcome != NotSent {
+		return false
+	}
+	for _, s := range d.Run.Slots {
+		if s.Slot == r.Slot {
+			return !s.Complete
+		}
+	}
+	return true
+}

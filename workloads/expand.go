@@ -121,7 +121,7 @@ func (x *expander) step(turn int) (Request, error) {
 	r := Request{
 		ID: s.ID, Class: s.Class, Conversation: x.conv.ID, Turn: turn, After: x.due(turn),
 		API: x.conv.API, Stream: !s.Whole, MaxTokens: s.Max, Thinking: s.Thinking,
-		Priority: s.Priority, PriorityBy: s.By, Cancel: s.Cancel, Rollover: s.Over, Stop: s.Stop,
+		Priority: s.Priority, PriorityBy: s.By, Cancel: s.Cancel, Rollover: s.Over, Stop: s.Stop, Extra: s.Extra, Image: s.Image,
 	}
 	if r.API == "" {
 		r.API = "chat"

@@ -35,6 +35,8 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 		talks, beside = soak(m, seed, pair, c)
 	case injectLoad:
 		beside = injection()
+	case lifecycleLoad:
+		beside = lifecycle()
 	default:
 		l, ok := NamedLoad(g.Load)
 		if !ok {

@@ -102,16 +102,18 @@ type Step struct {
 	Over    bool `json:"rollover,omitempty"` // history restarts from this step's user text alone
 	Keep    int  `json:"keep,omitempty"`     // with Over: so many tokens of the text that the old history began with
 
-	Prompt   int      `json:"prompt_tokens,omitempty"` // exact length of the rendered prompt; only where there is no history
-	Unread   int      `json:"text_tokens,omitempty"`   // exact length of the user text alone
-	Output   int      `json:"output_tokens,omitempty"` // exact length of the answer, its end token included
-	Max      int      `json:"max_tokens"`
-	Thinking bool     `json:"thinking,omitempty"`
-	Whole    bool     `json:"whole,omitempty"` // not streamed
-	Priority *int     `json:"priority,omitempty"`
-	By       string   `json:"priority_by,omitempty"` // body (default) or header
-	Cancel   *Trigger `json:"cancel,omitempty"`
-	Stop     []string `json:"stop,omitempty"` // stop strings; they never match here, but hold text back
+	Prompt   int             `json:"prompt_tokens,omitempty"` // exact length of the rendered prompt; only where there is no history
+	Unread   int             `json:"text_tokens,omitempty"`   // exact length of the user text alone
+	Output   int             `json:"output_tokens,omitempty"` // exact length of the answer, its end token included
+	Max      int             `json:"max_tokens"`
+	Thinking bool            `json:"thinking,omitempty"`
+	Whole    bool            `json:"whole,omitempty"` // not streamed
+	Priority *int            `json:"priority,omitempty"`
+	By       string          `json:"priority_by,omitempty"` // body (default) or header
+	Cancel   *Trigger        `json:"cancel,omitempty"`
+	Stop     []string        `json:"stop,omitempty"`  // stop strings; they never match here, but hold text back
+	Extra    json.RawMessage `json:"extra,omitempty"` // further members of the request, such as {"strata_checkpoint":false}
+	Image    bool            `json:"image,omitempty"` // with a picture
 }
 
 // CallSpec is one tool call the model is asked to make, and what its receipt holds.

@@ -19,8 +19,7 @@ type PlanOptions struct {
 	Pairs    int      // 3, or an even number ≥ 4, for ab; 0 for a run of one arm
 	AA       int      // extra off/off pairs
 	Controls []string // further arms, one slot each after the pairs
-	Arm      string   // of the slots of a run without pairs; default on
-	Starts   int      // of that arm, each with nonces of its own; 0 means 1
+	Arms     []string // of the slots of a run without pairs, each with nonces of its own; default one, on
 	Target   string
 	Policy   string
 	Engine   string
@@ -97,12 +96,12 @@ func slots(o PlanOptions) []Slot {
 		add(0, arm, false)
 	}
 	if o.Pairs == 0 && len(list) == 0 {
-		arm := o.Arm
-		if arm == "" {
-			arm = "on"
+		arms := o.Arms
+		if len(arms) == 0 {
+			arms = []string{"on"}
 		}
-		for n := 1; n <= max(1, o.Starts); n++ {
-			add(n, arm, false)
+		for i, arm := range arms {
+			add(i+1, arm, false)
 		}
 	}
 	return list

@@ -22,6 +22,8 @@ type template struct {
 	Format   json.RawMessage   `json:"response_format,omitempty"`
 	Stop     []string          `json:"stop,omitempty"`
 	Choice   string            `json:"tool_choice,omitempty"`
+	Extra    json.RawMessage   `json:"extra,omitempty"`
+	Image    bool              `json:"image,omitempty"`
 }
 
 type templateMessage struct {
@@ -36,7 +38,7 @@ type templateMessage struct {
 func TemplateHash(history []Request) string {
 	last := history[len(history)-1]
 	t := template{Tools: last.Tools, API: last.API, Stream: last.Stream, Max: last.MaxTokens, Temp: last.Temperature, Seed: last.Seed,
-		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format, Stop: last.Stop, Choice: last.ToolChoice}
+		Thinking: last.Thinking, Priority: last.Priority, By: last.PriorityBy, Format: last.Format, Stop: last.Stop, Choice: last.ToolChoice, Extra: last.Extra, Image: last.Image}
 	for i, r := range history {
 		if r.System != "" {
 			t.Messages = append(t.Messages, templateMessage{Role: "system", Text: hash([]byte(r.System))})

@@ -77,6 +77,8 @@ type Request struct {
 	Stop        []string        `json:"stop,omitempty"`
 	ToolChoice  string          `json:"tool_choice,omitempty"` // "required", or absent
 	Cancel      *Trigger        `json:"cancel,omitempty"`      // the client leaves then; Request may name itself
+	Extra       json.RawMessage `json:"extra,omitempty"`       // further members of the body, as an object
+	Image       bool            `json:"image,omitempty"`       // the user message carries a picture, whose content means nothing
 	Rollover    bool            `json:"rollover,omitempty"`    // history restarts here from the User text alone
 
 	Expect       Expect `json:"expect"`

@@ -13,7 +13,7 @@ const defaultManifest = "paired-short"
 
 // verbs is the whole tree, in the order of --help.
 func verbs() []*cobra.Command {
-	return []*cobra.Command{newAB(), newSoak(), newInject(), newPlan(), newEngine(), newServe(), newFetch(), newSimulate(), newCalibrate(), newAudit(), newReport(), newCompare(), newShow(), newNote(), newPublish(), newVersion()}
+	return []*cobra.Command{newAB(), newSoak(), newInject(), newLifecycle(), newPlan(), newEngine(), newServe(), newFetch(), newSimulate(), newCalibrate(), newAudit(), newReport(), newCompare(), newShow(), newNote(), newPublish(), newVersion()}
 }
 
 func indentJSON(v any) ([]byte, error) {
