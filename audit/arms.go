@@ -123,7 +123,7 @@ func (e *evidence) checkOneArm() {
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		v := e.verdicts[rec.ID]
-		if v == nil || !measured(rec) {
+		if v == nil || !measured(rec) || e.data.CutShort(rec) {
 			continue
 		}
 		switch {
@@ -208,7 +208,7 @@ func (e *evidence) checkCanaries() {
 	n, faults := 0, 0
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
-		if rec.Class != workloads.Canary {
+		if rec.Class != workloads.Canary || e.data.CutShort(rec) {
 			continue
 		}
 		ref := reference[rec.TemplateHash]

@@ -49,6 +49,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.checkMeasured()
 	e.checkFiles()
 	e.checkChain()
 	e.checkPlan()
@@ -88,6 +89,7 @@ type evidence struct {
 	unread   string                                // why the plan was not expanded
 	slots    map[int]results.SlotInfo
 	verdicts map[string]*results.Judgement // by record id
+	nothing  bool                          // nothing was measured
 }
 
 func (e *evidence) pass(check, format string, args ...any) {
@@ -135,13 +137,14 @@ type couple struct {
 }
 
 // couples lists the measured requests of the paired slots in the order of pair
-// and plan. A/A slots and control arms are outside.
+// and plan. A/A slots and control arms are outside, and so is what only an
+// interruption cut short.
 func (e *evidence) couples() []couple {
 	index := map[string]int{}
 	var list []couple
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
-		if rec.AA || rec.Pair == 0 || !measured(rec) {
+		if rec.AA || rec.Pair == 0 || !measured(rec) || e.data.CutShort(rec) {
 			continue
 		}
 		key := fmt.Sprintf("%d/%s", rec.Pair, rec.Request)

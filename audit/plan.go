@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -125,6 +126,30 @@ func firstPair(p *workloads.Plan) int {
 	return p.Slots[0].Pair
 }
 
+// checkMeasured says first whether there is anything to judge at all: where no
+// request was sent but warm-ups and canaries, every other fault is a consequence.
+func (e *evidence) checkMeasured() {
+	const check = "measured"
+	sent := 0
+	for i := range e.data.Records {
+		if rec := &e.data.Records[i]; rec.Sent > 0 && measured(rec) {
+			sent++
+		}
+	}
+	if e.nothing = sent == 0; !e.nothing {
+		e.pass(check, "%d requests were sent, warm-ups and canaries not counted", sent)
+		return
+	}
+	cause := cmp.Or(e.data.Run.Why, "the harness ended without a word, as if it was killed")
+	for _, s := range e.data.Run.Slots {
+		if s.Why != "" && e.data.Run.Why != results.Interrupted {
+			cause = s.Why // the run's own reason says the same behind the names of verb and slot
+			break
+		}
+	}
+	e.fail(check, results.Invalid, nil, "", "nothing was measured: %s", cause)
+}
+
 // checkSlots compares the slots that were run with the planned ones, in order.
 func (e *evidence) checkSlots() {
 	if e.plan == nil {
@@ -136,9 +161,12 @@ func (e *evidence) checkSlots() {
 		s, ok := e.slots[p.Slot]
 		switch {
 		case !ok || !s.Complete:
-			why := s.Why
-			if !ok {
+			why := cmp.Or(s.Why, "the harness ended in it without a word, as if it was killed")
+			switch {
+			case !ok:
 				why = "never started"
+			case e.data.Run.Why == results.Interrupted:
+				why = "interrupted in it"
 			}
 			missing = append(missing, fmt.Sprintf("slot %d (%s, pair %d): %s", p.Slot, p.Arm, p.Pair, why))
 		case s.Pair != p.Pair || s.Arm != p.Arm || s.AA != p.AA:

@@ -13,7 +13,7 @@ import (
 // nonce, paths) are masked, same engine, same questions.
 func (e *evidence) checkIdentity() {
 	const check = "identity"
-	slots := e.paired()
+	slots := e.ready()
 	if len(slots) < 2 || e.data.Run.Kind != "ab" {
 		e.checkPayloads()
 		e.notRun(check, "there are no two arms to be alike")
@@ -53,8 +53,8 @@ func (e *evidence) checkPayloads() {
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		req := e.request(rec)
-		if rec.TemplateHash == "" || req == nil {
-			continue
+		if rec.TemplateHash == "" || req == nil || rec.Outcome == results.NotSent {
+			continue // what was not sent asked nobody anything
 		}
 		n++
 		if rec.TemplateHash != req.TemplateHash {
@@ -103,7 +103,7 @@ func cachedKnown(r *results.Record) bool { return r.Usage != nil && r.Usage.Cach
 func (e *evidence) checkFlag() {
 	const check = "flag"
 	var faults, unknown []string
-	slots := e.paired()
+	slots := e.ready()
 	for _, s := range slots {
 		switch {
 		case s.Flag == nil:
@@ -115,7 +115,9 @@ func (e *evidence) checkFlag() {
 	switch {
 	case len(faults) > 0:
 		e.fail(check, results.Invalid, nil, "", "%s", some(faults))
-	case len(unknown) > 0 || len(slots) == 0:
+	case len(slots) == 0:
+		e.notRun(check, "no server was ready")
+	case len(unknown) > 0:
 		e.notRun(check, "the effective flag was not read back from %s", some(unknown))
 	default:
 		e.pass(check, "each of %d servers reported the flag of its arm", len(slots))
@@ -130,8 +132,15 @@ func (e *evidence) checkWitness() {
 	none := e.plan != nil && e.plan.Parks == "none"
 	var faults, unknown []string
 	total, known, slots := 0.0, 0, e.paired()
+	if !slices.ContainsFunc(slots, func(s results.SlotInfo) bool { return s.Complete }) {
+		e.notRun(check, "no slot is complete")
+		return
+	}
 	for _, s := range slots {
 		parks, ok := counter(s.Witness, "preemptions")
+		if !ok && !s.Complete {
+			continue // it did not come to its end, at which counters are read
+		}
 		if !ok {
 			unknown = append(unknown, fmt.Sprintf("slot %d", s.Slot))
 			continue
@@ -168,13 +177,15 @@ func (e *evidence) checkWitness() {
 // nothing.
 func (e *evidence) inferWitness(none bool) {
 	parks := map[string]int{}
+	whole := false // a slot of arm on came to its end
 	for _, s := range e.paired() {
 		parks[s.Arm] += e.inferredParks(s.Slot)
+		whole = whole || s.Arm == results.On && s.Complete
 	}
 	switch {
 	case parks[results.Off] > 0 || none && parks[results.On] > 0:
 		e.fail("witness", results.Invalid, nil, "", "inferred from client stamps: %d parks in off, %d in on", parks[results.Off], parks[results.On])
-	case !none && e.wantsParks() && parks[results.On] == 0:
+	case !none && e.wantsParks() && whole && parks[results.On] == 0:
 		e.fail("witness", results.Invalid, nil, "", "the server counts no preemptions and no client saw one: nothing shows that the flag did anything")
 	default:
 		e.pass("witness", "inferred from client stamps: 0 parks in off, %d in on", parks[results.On])
@@ -190,6 +201,12 @@ func (e *evidence) paired() []results.SlotInfo {
 		}
 	}
 	return list
+}
+
+// ready lists those of them whose server came as far as to be asked: of one that
+// did not, nothing is known.
+func (e *evidence) ready() []results.SlotInfo {
+	return slices.DeleteFunc(e.paired(), func(s results.SlotInfo) bool { return !s.Complete && s.ReadyS == 0 })
 }
 
 // wantsParks reports whether a slot of this run must have parked something. A

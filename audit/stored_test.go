@@ -58,3 +58,27 @@ func TestStoredPagesMustFitTheRecords(t *testing.T) {
 		}
 	}
 }
+
+// Records that were taken away are the ledger's fault and not the server's, which
+// counted right.
+func TestDeletedRecordsBreakNoServer(t *testing.T) {
+	for name, change := range map[string]func(lines []string) []string{
+		"deleted":     func(l []string) []string { return append(l[:len(l)-4:len(l)-4], l[len(l)-3:]...) },
+		"half a line": func(l []string) []string { l[len(l)-1] = l[len(l)-1][:40]; return l },
+	} {
+		r := fabricate(t, audittest.Options{}, nil, func(dir string) {
+			path := filepath.Join(dir, results.RecordsFile)
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := change(strings.SplitAfter(strings.TrimSuffix(string(raw), "\n"), "\n"))
+			if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if w := r.Worst(); w != results.Invalid || len(failed(r, "record_chain")) == 0 {
+			t.Errorf("%s: judged %q:\n%s", name, w, dump(r))
+		}
+	}
+}

@@ -232,6 +232,11 @@ func TestVerdicts(t *testing.T) {
 		}, results.VerdictInconclusive, "ttft_short: UNSURE"},
 		{"zero tolerance", fail("lost_token", results.Broken), results.VerdictBroken, "lost_token: evidence"},
 		{"broken before invalid", func(r *rigRun) { fail("a", results.Invalid)(r); fail("b", results.Broken)(r) }, results.VerdictBroken, "b: evidence"},
+		{"records that were changed prove nothing", func(r *rigRun) {
+			fail("flag", results.Invalid)(r)
+			fail("record_chain", results.Invalid)(r)
+			fail("b", results.Broken)(r)
+		}, results.VerdictInvalid, "record_chain: evidence"},
 		{"invalid", fail("flag", results.Invalid), results.VerdictInvalid, "flag: evidence"},
 		{"invalid before worse", func(r *rigRun) { swap(r); fail("flag", results.Invalid)(r) }, results.VerdictInvalid, "flag"},
 		{"a budget of the audit", fail("early", results.Worse), results.VerdictWorse, "early"},
@@ -457,6 +462,17 @@ func TestSoak(t *testing.T) {
 			r.facts.Cells = []results.Cell{{How: "kill", When: "idle", API: "chat", NotRun: "why"}}
 		}, results.VerdictPass, ""},
 		{"no data", func(r *rigRun) { r.data.Records = nil }, results.VerdictInconclusive, "no data"},
+		{"cut off at its end", func(r *rigRun) {
+			r.data.Run.Slots[0].Complete, r.record("1/A1").Outcome = false, results.CutOff
+		}, results.VerdictBroken, "cut_off"},
+		{"interrupted", func(r *rigRun) {
+			r.data.Run.Why, r.data.Run.Slots[0].Complete, r.record("1/A1").Outcome = results.Interrupted, false, results.CutOff
+			r.findings = []results.Finding{{Check: "slots", Status: "fail", Weight: results.Doubt, Text: "slot 1: interrupted in it"}}
+		}, results.VerdictInconclusive, "interrupted in it"},
+		{"records that were changed", func(r *rigRun) {
+			r.judgement("1/A2").Right = false
+			r.findings = []results.Finding{{Check: "record_chain", Status: "fail", Weight: results.Invalid, Text: "edited"}}
+		}, results.VerdictInvalid, "edited"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := soakRun()

@@ -12,6 +12,9 @@ import (
 // gives the verdict, every reason of that rule is named.
 func (a *Analysis) decidePaired() {
 	sortContrasts(a.OnlyOn)
+	if a.tampered() {
+		return
+	}
 	if reasons := a.broken(); len(reasons) > 0 {
 		a.verdict(results.VerdictBroken, reasons)
 		return
@@ -38,6 +41,16 @@ func (a *Analysis) decidePaired() {
 		return
 	}
 	a.verdict(results.VerdictNoDifference, reasons)
+}
+
+// tampered comes before every rule: records that are not the ones that were written
+// prove nothing, not even that a server is broken.
+func (a *Analysis) tampered() bool {
+	changed := slices.ContainsFunc(a.findings, func(f results.Finding) bool { return f.Check == "record_chain" && f.Status == "fail" })
+	if changed {
+		a.verdict(results.VerdictInvalid, a.weighed(results.Invalid))
+	}
+	return changed
 }
 
 func (a *Analysis) verdict(v string, reasons []string) {
@@ -172,10 +185,13 @@ func (a *Analysis) primaryText(m *Metric) string {
 
 // decideOneArm applies the table of a run of one arm.
 func (a *Analysis) decideOneArm() {
+	if a.tampered() {
+		return
+	}
 	reasons, named := a.weighed(results.Broken), a.named(results.Broken)
 	for _, s := range a.slots {
 		for _, r := range a.all(s) {
-			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) {
+			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) || a.data.CutShort(r) {
 				continue
 			}
 			if f := a.fault(r); f != "" && (!r.Done() || demanded(r.Class) || a.strictFault(r)) {
