@@ -16,25 +16,28 @@ import (
 	"go.uber.org/goleak"
 )
 
-const lieKey = "ENGINETEST_LIE"
+// engineWord makes the test binary the engine under test; the lie it tells is
+// the next word. An argument and not the environment, so that subtests with
+// different lies can run side by side.
+const engineWord = "engine"
 
 // The test binary is also the engine under test: the stand-in, or the stand-in
 // behind somebody who spoils what it says.
 func TestMain(m *testing.M) {
-	if lie, ok := os.LookupEnv(lieKey); ok {
-		os.Exit(lies[lie](os.Args[1:]))
+	if len(os.Args) > 2 && os.Args[1] == engineWord {
+		os.Exit(lies[os.Args[2]](os.Args[3:]))
 	}
 	goleak.VerifyTestMain(m)
 }
 
 // standIn returns the command line of the stand-in with its extensions, fast.
 func standIn(t *testing.T, lie string, flags ...string) []string {
-	t.Setenv(lieKey, lie)
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append([]string{exe, "--serve", "--load", "0s", "--speed", "500"}, flags...)
+	return append([]string{exe, engineWord, lie, "--serve", "--load", "0s", "--speed", "500"}, flags...)
 }
 
 var extended = []string{"--conversation-cache-mib", "8192", "--resume-prefill", "--prefill-chunk", "256", "--sequences", "3", "--token-mask", "--logprobs"}
@@ -49,6 +52,7 @@ func TestTheStandInConforms(t *testing.T) {
 		"no cache": {nil, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := Options{Seed: 7, Rounds: tt.rounds, Fuzz: 100, Restarts: 2, Timeout: 30 * time.Second, Told: func(c Check) { t.Log(c) }}
 			r := Run(t.Context(), standIn(t, "", tt.flags...), o)
 			if !r.Passed() || len(r.Checks) != len(Names()) {
@@ -187,6 +191,7 @@ func TestLiesAreFound(t *testing.T) {
 		{"ends badly", "quit", nil},
 	} {
 		t.Run(tt.lie+" in "+tt.check, func(t *testing.T) {
+			t.Parallel()
 			o := Options{Seed: 3, Rounds: 40, Timeout: 500 * time.Millisecond, Grace: 500 * time.Millisecond, Only: []string{tt.check}}
 			if tt.check == "order_of_lines" {
 				o.Only = []string{"next_turn", "order_of_lines"}
