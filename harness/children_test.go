@@ -465,7 +465,9 @@ func TestStartsThatFail(t *testing.T) {
 			o.Target.Command = []string{"{self}", "serve", "--config", "{config}", "--port", port}
 		},
 			[]string{"ended before it was ready", "address already in use", "--port"}},
-		"an engine that dies": {func(o *Options) { o.Engine, o.Speed = script(t, "echo no such device >&2; exit 7"), 1 }, []string{"no such device", "status 7"}},
+		"an engine that dies":                 {func(o *Options) { o.Engine, o.Speed = script(t, "echo no such device >&2; exit 7"), 1 }, []string{"no such device", "status 7"}},
+		"a command that takes --serve amiss":  {func(o *Options) { o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3"`, 1 }, []string{"was run as: sh --serve -c 'echo boom", "write it yourself"}},
+		"a command that is run word for word": {func(o *Options) { o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3" sh --serve`, 1 }, []string{"boom", "status 3"}},
 		"a server that never gets ready": {func(o *Options) {
 			o.Target.Command = []string{"{self}", "stuck"}
 			o.Target.Ready.Within = workloads.Duration(300 * time.Millisecond)

@@ -3,18 +3,23 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"interlude/results"
 )
 
 // Engine is the engine of --engine as a program and its arguments.
 type Engine struct {
 	Name    string   // emulate, llama, or the program's base name
-	Program []string // up to and including --serve where it is one of ours
+	Program []string // up to and including --serve where the words have it
 	Args    []string
+
+	given map[string]string // words that were made absolute → as they were typed
 }
 
 // What the stand-in's conversation cache gets unless the user says otherwise:
@@ -27,8 +32,9 @@ const (
 )
 
 // ParseEngine reads --engine: emulate or llama with flags of theirs after the
-// word, or any command line, split as a shell splits words. self is the binary
-// that holds the reserved engines; speed divides the stand-in's times.
+// word, or any command line, split as a shell splits words. --serve follows its
+// first word, or stands where the words already have it. self is the binary that
+// holds the reserved engines; speed divides the stand-in's times.
 func ParseEngine(text, self string, speed float64) (Engine, error) {
 	words, err := splitWords(text)
 	if err != nil {
@@ -49,18 +55,57 @@ func ParseEngine(text, self string, speed float64) (Engine, error) {
 		if speed != 1 && !hasFlag(args, "--speed") {
 			args = append(args, "--speed", strconv.FormatFloat(speed, 'g', -1, 64))
 		}
-		return Engine{name, []string{self, "engine", "emulate", "--serve"}, args}, nil
+		return Engine{Name: name, Program: []string{self, "engine", "emulate", "--serve"}, Args: args}, nil
 	case "llama":
-		return realTime(Engine{name, []string{self, "engine", "llama", "--serve"}, args}, speed)
+		return realTime(Engine{Name: name, Program: []string{self, "engine", "llama", "--serve"}, Args: args}, speed)
 	}
 	if home, ok := strings.CutPrefix(name, "~/"); ok {
 		u, err := user.Current()
 		if err != nil {
 			return Engine{}, fmt.Errorf("--engine %q: %w", text, err)
 		}
-		name = filepath.Join(u.HomeDir, home)
+		words[0] = filepath.Join(u.HomeDir, home)
 	}
-	return realTime(Engine{filepath.Base(name), []string{name}, args}, speed)
+	e := Engine{Name: filepath.Base(name)}
+	if err := e.fromHere(words); err != nil {
+		return Engine{}, fmt.Errorf("--engine %q: %w", text, err)
+	}
+	// Up to --serve, or the first word alone: the server puts --serve behind it then.
+	n := 1 + max(0, slices.Index(words, serveFlag))
+	e.Program, e.Args = words[:n:n], words[n:]
+	return realTime(e, speed)
+}
+
+const serveFlag = "--serve"
+
+// fromHere makes the words that name files from our own folder absolute, since an
+// engine runs in the folder of its slot. A bare first word is looked up in PATH.
+func (e *Engine) fromHere(words []string) error {
+	e.given = map[string]string{}
+	for i, w := range words {
+		if filepath.IsAbs(w) || i == 0 && !strings.ContainsRune(filepath.ToSlash(w), '/') {
+			continue
+		}
+		if info, err := os.Stat(w); err != nil || !info.Mode().IsRegular() && !strings.HasPrefix(filepath.ToSlash(w), "./") && !strings.HasPrefix(filepath.ToSlash(w), "../") {
+			continue // a folder is meant only where it is written as one
+		}
+		path, err := filepath.Abs(w)
+		if err != nil {
+			return err
+		}
+		e.given[path], words[i] = w, path
+	}
+	return nil
+}
+
+// advice tells how a command line without --serve was run: behind an interpreter
+// or a wrapper the flag belongs elsewhere.
+func (e Engine) advice() string {
+	if e.given == nil || slices.Contains(e.Program, serveFlag) {
+		return ""
+	}
+	argv := slices.Concat(e.Program, []string{serveFlag}, e.Args)
+	return fmt.Sprintf("\n  the engine was run as: %s\n  --serve is put behind the first word of --engine unless it stands in it; where it belongs elsewhere write it yourself, as in --engine \"python3 my_engine.py --serve\"", results.CommandLine(argv))
 }
 
 // realTime refuses a time scale on an engine that has a real one.

@@ -29,6 +29,7 @@ type values struct {
 	words map[string]string // {name} inside a string
 	lists map[string]any    // a string that is exactly {name}
 	files []string          // empty ones, made in the slot's folder before the start
+	given map[string]string // paths inside lists → as they were typed
 }
 
 // perSlot are the placeholders whose values differ from slot to slot, or, for
@@ -52,6 +53,8 @@ func (v values) plain() values {
 		for i := range words {
 			if words[i] == v.words["self"] {
 				words[i] = "{self}"
+			} else if typed, ok := v.given[words[i]]; ok {
+				words[i] = typed
 			}
 		}
 		out.lists[name] = words

@@ -160,6 +160,7 @@ func (r *run) check() (err error) {
 	r.values = values{
 		words: map[string]string{"self": r.o.Self, "policy": r.plan.Policy, "tokenizer": cmp.Or(r.o.Tokenizer, "builtin"), "model": r.o.Model},
 		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
+		given: r.engine.given,
 	}
 	prepare := map[string]func() error{"inject": r.prepareInjection, "lifecycle": r.prepareLifecycle}[r.plan.Kind]
 	if prepare != nil {

@@ -41,7 +41,7 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 	srv, err := startServer(ctx, r.o.Target, s.Arm, r.values, filepath.Dir(log))
 	srv.describe(&info)
 	if err != nil {
-		err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err)
+		err = fmt.Errorf("slot %d (%s): %w%s", s.Slot, s.Arm, err, r.engine.advice())
 		info.Why = err.Error()
 		r.setSlot(info)
 		return err

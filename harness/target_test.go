@@ -83,6 +83,8 @@ func TestEngineWords(t *testing.T) {
 		{"emulate --speed 4", 8, "me engine emulate --serve", "--speed 4"},
 		{"llama --model 'my model.gguf'", 1, "me engine llama --serve", "--model|my model.gguf"},
 		{`strata --pack "a b" c\ d`, 1, "strata", "--pack|a b|c d"},
+		{`sh -c 'exec eng "$@"' sh --serve --x`, 1, `sh -c exec eng "$@" sh --serve`, "--x"},
+		{"env X=1 strata --serve --pack x", 1, "env X=1 strata --serve", "--pack|x"},
 	} {
 		e, err := ParseEngine(row.text, "me", row.speed)
 		args := strings.Join(e.Args, "|")
@@ -102,6 +104,45 @@ func TestEngineWords(t *testing.T) {
 	for text, said := range map[string]string{"": "empty", "'open": "not closed", `end\`: "backslash", "llama": "time can be scaled"} {
 		if _, err := ParseEngine(text, "me", 2); err == nil || !strings.Contains(err.Error(), said) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// An engine runs in its slot's folder, so files that are named from here are named
+// absolutely; what is recorded are the words that were typed.
+func TestEngineOfThisFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"eng.sh", "model.bin"} {
+		if err := os.WriteFile(name, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("pack", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(here, name) }
+	for text, want := range map[string][]string{
+		"./eng.sh --model model.bin":    {at("eng.sh"), "--model", at("model.bin")},
+		"eng.sh model.bin nosuch":       {"eng.sh", at("model.bin"), "nosuch"}, // the first word is a program of PATH
+		"python3 eng.sh --serve pack":   {"python3", at("eng.sh"), "--serve", "pack"},
+		"python3 eng.sh --serve ./pack": {"python3", at("eng.sh"), "--serve", at("pack")},
+	} {
+		e, err := ParseEngine(text, "me", 1)
+		if got := slices.Concat(e.Program, e.Args); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+		v := values{lists: map[string]any{"{engine}": e.Program, "{engine_args}": e.Args}, given: e.given}
+		plain := v.plain()
+		typed := slices.Concat(plain.lists["{engine}"].([]string), plain.lists["{engine_args}"].([]string))
+		if words, _ := splitWords(text); !slices.Equal(typed, words) {
+			t.Errorf("%q is recorded as %q", text, typed)
+		}
+		if said := e.advice(); (said == "") != strings.Contains(text, "--serve") {
+			t.Errorf("%q: advice %q", text, said)
 		}
 	}
 }

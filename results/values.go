@@ -1,5 +1,7 @@
 package results
 
+import "strings"
+
 // Seconds is the time from one stamp to another.
 func Seconds(from, to Stamp) float64 { return float64(to-from) / 1e9 }
 
@@ -73,4 +75,19 @@ func (d *Data) CutShort(r *Record) bool {
 		}
 	}
 	return true
+}
+
+// CommandLine writes an argument list as a shell would read it back, quoted only
+// where it must be.
+func CommandLine(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("%+,-./:=@_", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		}) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		out[i] = w
+	}
+	return strings.Join(out, " ")
 }

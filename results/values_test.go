@@ -72,3 +72,16 @@ func TestTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandLine: what is printed can be pasted into a shell.
+func TestCommandLine(t *testing.T) {
+	for want, words := range map[string][]string{
+		"interlude ab --speed 8":                    {"interlude", "ab", "--speed", "8"},
+		`ab --engine 'emulate --max-context 1000'`:  {"ab", "--engine", "emulate --max-context 1000"},
+		`ab '' 'it'\''s' '$HOME' --out=results/x-1`: {"ab", "", "it's", "$HOME", "--out=results/x-1"},
+	} {
+		if got := CommandLine(words); got != want {
+			t.Errorf("%q gives %s, want %s", words, got, want)
+		}
+	}
+}

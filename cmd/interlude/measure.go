@@ -31,7 +31,7 @@ func (m *measureFlags) register(cmd *cobra.Command, manifest string) {
 	f := cmd.Flags()
 	f.StringVar(&m.manifest, "manifest", manifest, "what is sent: a built-in manifest `NAME` (interlude plan --list) or a file")
 	f.StringVar(&m.target, "target", "interlude", "the server under test: a built-in target `NAME` ("+strings.Join(harness.Targets(), ", ")+") or a target file")
-	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `COMMAND` line that speaks the protocol")
+	f.StringVar(&m.engine, "engine", "emulate", "the engine: emulate, llama (flags of theirs after the word) or a `COMMAND` line that speaks the protocol; --serve is put behind its first word unless it stands in it")
 	f.StringVar(&m.tokenizer, "tokenizer", "", "the model's vocabulary: builtin, a GGUF `FILE` or a folder with a tokenizer.json (default: the engine's own)")
 	f.StringVar(&m.policy, "policy", "budget", "the scheduler's policy when it is on: budget, quantum")
 	f.StringVar(&m.plan, "plan", "", "run the plan `FILE` of an earlier run again, under the same hash")

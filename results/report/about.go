@@ -15,7 +15,7 @@ func (s *source) whatWasRun(p *page) {
 	r := s.run
 	rows := [][]string{
 		{"run", mark(code(r.ID)) + ", " + r.Kind + ", " + r.Status},
-		{"command", mark(code(strings.Join(r.Command, " ")))},
+		{"command", mark(code(results.CommandLine(r.Command)))},
 		{"started, ended", r.Started + ", " + orDash(r.Ended)},
 		{"revision", orDash(r.Revision) + dirty(r.Dirty)},
 		{"toolchain", r.Toolchain},
@@ -227,7 +227,7 @@ func (s *source) reproduce(p *page) {
 	p.heading(2, "Reproduce, check, files")
 	again := "interlude ab --plan plan.json"
 	if s.run.Kind != "ab" {
-		again = strings.Join(s.run.Command, " ")
+		again = results.CommandLine(s.run.Command)
 	}
 	p.fence("sh", again+"   # the same again, elsewhere\ninterlude audit .   # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
 	p.para("Files: `plan.json` (what was to be done), `run.json` (what was run), `records.jsonl` (a line a request), `events.jsonl`, `samples.jsonl`, `attempts.jsonl`, `findings.json`, `judgements.json`, `summary.json` (this page for machines), `slots/` (logs of each server and engine where kept), `plots/`.")

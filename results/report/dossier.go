@@ -229,7 +229,7 @@ func (d *dossier) key(i int) string {
 // line is a run in one sentence.
 func (d *dossier) line(i int) string {
 	s := d.parts[i]
-	return fmt.Sprintf("%s %s on %s, revision %s, %s: **%s**, %s. `%s`", s.run.Kind, escape(s.plan.Name), escape(s.engineName()), code(short(s.run.Revision)), day(s.run.Started), s.verdict(), escape(d.key(i)), strings.Join(s.run.Command, " "))
+	return fmt.Sprintf("%s %s on %s, revision %s, %s: **%s**, %s. %s", s.run.Kind, escape(s.plan.Name), escape(s.engineName()), code(short(s.run.Revision)), day(s.run.Started), s.verdict(), escape(d.key(i)), code(results.CommandLine(s.run.Command)))
 }
 
 // part is the first screen of one run, one level down.
@@ -237,7 +237,7 @@ func (d *dossier) part(p *page, i int) {
 	s := d.parts[i]
 	p.heading(2, fmt.Sprintf("%s: %s", escape(s.run.Kind), escape(s.plan.Name)))
 	p.para("Run [%s](%s/README.md), revision %s%s, engine %s, host %s/%s, %s. Command: %s", escape(s.run.ID), d.links[i], code(orDash(s.run.Revision)), dirty(s.run.Dirty),
-		escape(s.engineName()), s.run.Host.OS, s.run.Host.Arch, day(s.run.Started), code(strings.Join(s.run.Command, " ")))
+		escape(s.engineName()), s.run.Host.OS, s.run.Host.Arch, day(s.run.Started), code(results.CommandLine(s.run.Command)))
 	p.para("Verdict: **%s**. %s", s.verdict(), s.sentence())
 	switch {
 	case s.invalid():

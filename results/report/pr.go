@@ -29,7 +29,7 @@ func PR(fsys fs.FS) ([]byte, error) {
 	p.para("### Approach")
 	p.para("Policy %s. STOP, drain every accepted token through DONE, then resume with the original token ids plus the accepted output; parser, UTF-8 decoder, tool-call identity and seed stay with the request. Off by default.", code(s.plan.Policy))
 	p.para("### Validation")
-	p.para("Tested revision: %s%s, %s, %s/%s. `%s`", code(orDash(s.run.Revision)), dirty(s.run.Dirty), day(s.run.Started), s.run.Host.OS, s.run.Host.Arch, strings.Join(s.run.Command, " "))
+	p.para("Tested revision: %s%s, %s, %s/%s. %s", code(orDash(s.run.Revision)), dirty(s.run.Dirty), day(s.run.Started), s.run.Host.OS, s.run.Host.Arch, code(results.CommandLine(s.run.Command)))
 	if s.invalid() {
 		p.para("The run is INVALID; its numbers are withheld.")
 	} else {
