@@ -43,7 +43,7 @@ type server struct {
 // the folder that its logs go to. Whatever fails, nothing is left running, and
 // what was found out about the server until then is returned beside the error.
 func startServer(ctx context.Context, t *Target, arm string, v values, logs string) (*server, error) {
-	s := &server{target: t, base: time.Now()}
+	s := &server{target: t.of(arm), base: time.Now()}
 	err := s.begin(ctx, arm, v, logs)
 	if err != nil {
 		err = errors.Join(err, s.stop(context.WithoutCancel(ctx)))

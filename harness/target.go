@@ -62,7 +62,8 @@ type Arm struct {
 	Args        []string          `json:"args,omitempty"`    // appended to the command
 	Command     []string          `json:"command,omitempty"` // instead of the target's, for a control
 	Environment map[string]string `json:"environment,omitempty"`
-	Flag        *bool             `json:"flag,omitempty"` // what Flag must read; absent: not checked
+	Flag        *bool             `json:"flag,omitempty"`  // what Flag must read; absent: not checked
+	Ready       *Ready            `json:"ready,omitempty"` // of a control with a command of its own
 }
 
 // Where is a value of a JSON document that the server answers to a GET.
@@ -181,6 +182,11 @@ func (t *Target) defaults() {
 	set(&t.Deadline, 30*time.Minute)
 	set(&t.Stop, 20*time.Second)
 	set(&t.Ready.Within, 3*time.Minute)
+	for _, arm := range t.Arms {
+		if arm.Ready != nil {
+			set(&arm.Ready.Within, 3*time.Minute)
+		}
+	}
 	if t.Ready.Path == "" {
 		t.Ready.Path = "/health"
 	}
@@ -220,6 +226,11 @@ func (t *Target) Validate() error {
 			fault("arms.%s.patch: there is no config to patch; give config or config_from", name)
 		}
 	}
+	for name, arm := range t.Arms {
+		if arm.Ready != nil && len(arm.Command) == 0 {
+			fault("arms.%s.ready: only a control with a command of its own is asked otherwise; remove it", name)
+		}
+	}
 	for _, w := range []*Where{&t.Ready.Where, t.Instance, t.Flag, t.Info, t.Context} {
 		if w != nil && (!strings.HasPrefix(w.Path, "/") || w.Pointer != "" && !strings.HasPrefix(w.Pointer, "/")) {
 			fault("path %q pointer %q: both must begin with /", w.Path, w.Pointer)
@@ -231,6 +242,21 @@ func (t *Target) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// of is the target as one arm is asked. A control with a command of its own is
+// another program: what is read from ours for proof is not asked of it.
+func (t *Target) of(arm string) *Target {
+	a := t.Arms[arm]
+	if len(a.Command) == 0 {
+		return t
+	}
+	other := *t
+	other.Instance, other.Flag, other.Info, other.Context, other.Metrics, other.Witness, other.Model = nil, nil, nil, nil, "", nil, ""
+	if a.Ready != nil {
+		other.Ready = *a.Ready
+	}
+	return &other
 }
 
 // Controls are the arms beside off and on, sorted.
