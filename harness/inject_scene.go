@@ -158,11 +158,21 @@ func (s *scene) strike(ctx context.Context, struck ...*flight) error {
 	})
 }
 
-// engineAfter waits for an engine other than old.
+// engineAfter waits for an engine other than old that has become its program: a
+// process that stands still between fork and exec holds its parent, which is no way
+// for an engine to hang.
 func (s *scene) engineAfter(ctx context.Context, old int) error {
+	server, err := observe.Command(s.srv.child.Pid())
+	if err != nil {
+		return err
+	}
 	return s.until(ctx, "another engine process", func() bool {
 		pid := s.srv.enginePid()
-		return pid != 0 && pid != old
+		if pid == 0 || pid == old {
+			return false
+		}
+		command, err := observe.Command(pid)
+		return err == nil && command != "" && command != server
 	})
 }
 

@@ -76,8 +76,8 @@ func (l *life) left(ctx context.Context, victim *flight, gone func(solo) bool, o
 func (l *life) longCall(ctx context.Context) (string, error) {
 	call := l.start(ctx, workloads.LifeCall+"-1")
 	for n, nudge := range []string{"-nudge-1", "-nudge-2"} {
-		from := 100 + 500*n
-		if err := l.see(ctx, "items", func() bool { return call.has(from) }); err != nil {
+		tokens := 500 * (n + 1) // far from either end of the arguments
+		if err := l.see(ctx, "items", func() bool { return call.has(tokens) }); err != nil {
 			return "", err
 		}
 		if _, err := l.finish(ctx, l.start(ctx, workloads.LifeCall+nudge)); err != nil {

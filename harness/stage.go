@@ -36,8 +36,7 @@ func newStage(srv *server, send *sender, prefix string, reqs []workloads.Request
 }
 
 // flight is one request of a scene, from its start to its record. What is seen of
-// it meanwhile comes from its own stream, or, when it does not stream, from the
-// server's status.
+// it meanwhile comes from its own stream and from the server's status.
 type flight struct {
 	request *workloads.Request
 	id      string
@@ -122,15 +121,14 @@ func (s *stage) see(ctx context.Context, what string, ok func() bool) error {
 	})
 }
 
-// look asks the server for the states of requests that do not stream.
+// look asks the server for the states of its requests: one that does not stream
+// shows nothing else, and a call is streamed in fewer pieces than it has tokens.
 func (s *stage) look(ctx context.Context) {
-	whole := map[string]*flight{}
+	live := map[string]*flight{}
 	for _, f := range s.flights {
-		if !f.request.Stream {
-			whole[f.id] = f
-		}
+		live[f.id] = f
 	}
-	if len(whole) == 0 || s.srv.target.Info == nil {
+	if s.srv.target.Info == nil {
 		return
 	}
 	_, body, err := s.srv.observer.Get(ctx, s.srv.target.Info.Path)
@@ -145,7 +143,7 @@ func (s *stage) look(ctx context.Context) {
 		return
 	}
 	for _, r := range status.Requests {
-		if f := whole[r.ID]; f != nil {
+		if f := live[r.ID]; f != nil {
 			state := r.State
 			if state == "waiting" {
 				state = workloads.AtQueued

@@ -31,6 +31,16 @@ func Process(pid int) (results.Proc, error) {
 	return out, nil
 }
 
+// Command is the command line of a process. One that was forked and has not become
+// its program yet still has its parent's.
+func Command(pid int) (string, error) {
+	p, err := process.NewProcess(int32(pid))
+	if err != nil {
+		return "", err
+	}
+	return p.Cmdline()
+}
+
 // Self samples this process, its Go heap included: live is what the last
 // collection left.
 func Self(pid int) results.Proc {
