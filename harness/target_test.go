@@ -12,7 +12,7 @@ import (
 )
 
 func TestBuiltInTargets(t *testing.T) {
-	if got := Targets(); !slices.Equal(got, []string{"interlude", "strata-server"}) {
+	if got := Targets(); !slices.Equal(got, []string{"beside-llama-server", "forced-parks", "interlude", "llama-server", "ollama", "strata-server", "vllm"}) {
 		t.Errorf("targets %v", got)
 	}
 	for _, name := range Targets() {
@@ -32,6 +32,21 @@ func TestBuiltInTargets(t *testing.T) {
 	}
 }
 
+// A control with a command of its own is asked for nothing that only ours proves.
+func TestForeignControl(t *testing.T) {
+	target, err := LoadTarget("beside-llama-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours := target.of("on"); ours != target || ours.Flag == nil {
+		t.Errorf("arm on is asked as %+v", ours)
+	}
+	other := target.of("np1")
+	if other.Flag != nil || other.Instance != nil || other.Info != nil || other.Metrics != "" || other.Ready.Want != "ok" || other.Ready.Within == 0 {
+		t.Errorf("arm np1 is asked as %+v", other)
+	}
+}
+
 // Every fault of a target is said at once, each with its key.
 func TestTargetFaults(t *testing.T) {
 	for name, row := range map[string]struct{ text, said string }{
@@ -43,6 +58,7 @@ func TestTargetFaults(t *testing.T) {
 		"both":              {`{"schema":1,"name":"x","command":["a"],"url":"http://h","arms":{"off":{},"on":{}}}`, "cannot stand beside"},
 		"patch of nothing":  {`{"schema":1,"name":"x","command":["a"],"arms":{"off":{},"on":{"patch":{"a":1}}}}`, "no config to patch"},
 		"another command":   {`{"schema":1,"name":"x","command":["a"],"arms":{"off":{},"on":{"command":["b"]}}}`, "the same command"},
+		"ready of ours":     {`{"schema":1,"name":"x","command":["a"],"arms":{"off":{},"on":{"ready":{"path":"/h"}}}}`, "arms.on.ready"},
 		"pointer":           {`{"schema":1,"name":"x","command":["a"],"arms":{"off":{},"on":{}},"flag":{"path":"status","pointer":"x"}}`, "must begin with /"},
 		"schema":            {`{"schema":2,"name":"x","url":"http://h","shared_cache":true}`, "schema 2"},
 		"name with a slash": {`{"schema":1,"name":"a/b","url":"http://h","shared_cache":true}`, "name"},
