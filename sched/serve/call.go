@@ -121,7 +121,7 @@ func (s *Server) prepare(r *http.Request, c *call) *fault {
 	if fault := s.priority(r, c); fault != nil {
 		return fault
 	}
-	if fault := s.vocabularyFits(); fault != nil {
+	if fault := vocabularyFits(s.loop.Health().Info, s.tok); fault != nil {
 		return fault
 	}
 	if fault := s.encodeImages(r.Context(), c); fault != nil {

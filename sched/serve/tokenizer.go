@@ -47,12 +47,11 @@ func openVocabulary(path string) (chat.Tokenizer, error) {
 
 // vocabularyFits compares the tokenizer with what a loaded engine says of its
 // model: with another one's ids the model would read noise.
-func (s *Server) vocabularyFits() *fault {
-	info := s.loop.Health().Info
+func vocabularyFits(info engine.Info, tok chat.Tokenizer) *fault {
 	n, told := info.Int(engine.KeyVocabulary)
-	if !told || s.tok.Size() <= n { // models pad their vocabularies
+	if !told || tok.Size() <= n { // models pad their vocabularies
 		return nil
 	}
 	return &fault{status: 500, kind: kindServer, message: fmt.Sprintf(
-		"the engine's model has a vocabulary of %d tokens, the tokenizer %s has %d: set the config's tokenizer to the model's own", n, s.tok.Name(), s.tok.Size())}
+		"the engine's model has a vocabulary of %d tokens, the tokenizer %s has %d: set the config's tokenizer to the model's own", n, tok.Name(), tok.Size())}
 }
