@@ -20,6 +20,7 @@ func (e *evidence) checkLedger() {
 	var faults, records []string
 	seen := map[string]int{}
 	perSlot := map[int]map[string]int{}
+	killed := map[string]int{} // sent again, since the run itself had ended the engine under them
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		seen[rec.ID]++
@@ -40,6 +41,9 @@ func (e *evidence) checkLedger() {
 			perSlot[rec.Slot] = map[string]int{}
 		}
 		perSlot[rec.Slot][rec.Request]++
+		if rec.Planned == "kill" && rec.Outcome != results.Completed {
+			killed[fmt.Sprint(rec.Slot, "/", rec.Request)]++
+		}
 	}
 	planned := 0
 	if e.requests == nil {
@@ -57,7 +61,7 @@ func (e *evidence) checkLedger() {
 			if e.requests != nil && e.requests[s.Pair][id] == nil {
 				faults = append(faults, fmt.Sprintf("slot %d has a record of %s, which the plan does not know", n, id))
 			}
-			if r := e.requests[s.Pair][id]; r != nil && r.Class != workloads.Canary && perSlot[n][id] > 1 {
+			if r := e.requests[s.Pair][id]; r != nil && r.Class != workloads.Canary && perSlot[n][id] > 1+killed[fmt.Sprint(n, "/", id)] {
 				faults = append(faults, fmt.Sprintf("slot %d has %d records of %s", n, perSlot[n][id], id))
 			}
 		}

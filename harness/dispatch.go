@@ -70,9 +70,10 @@ type dispatcher struct {
 	sender *sender
 	prefix string // of record ids
 	speed  float64
-	record func(*results.Record)     // gets each record once; called from any goroutine
-	notice func(client.Moment, *job) // sees each moment; nil: nobody does
-	failed int                       // consecutive failures that end the slot; 0: never
+	record func(*results.Record)      // gets each record once; called from any goroutine
+	notice func(client.Moment, *job)  // sees each moment; nil: nobody does
+	failed int                        // consecutive failures that end the slot; 0: never
+	struck func(*results.Record) bool // the run itself ended the engine under it; nil: never
 
 	moments chan moment
 	order   []*job
@@ -95,6 +96,7 @@ type job struct {
 	due     results.Stamp // 0 until its trigger has come
 	started bool
 	ended   bool
+	sends   int            // more than once only after the run itself had ended the engine
 	seen    map[string]int // how often each moment came
 	cancel  context.CancelCauseFunc
 	after   *job // the turn before
@@ -215,6 +217,9 @@ func (d *dispatcher) start(j *job) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j.cancel = cancel
 	id := d.prefix + j.request.ID
+	if j.sends++; j.sends > 1 {
+		id += fmt.Sprintf("#%d", j.sends)
+	}
 	d.wg.Go(func() {
 		rec := d.sender.do(ctx, id, turns, func(m client.Moment) {
 			if m.Event != workloads.AtEnd { // told below, with the record
@@ -223,6 +228,9 @@ func (d *dispatcher) start(j *job) {
 		})
 		rec.Due = j.due
 		cancel(nil)
+		if d.struck != nil && !rec.Done() && d.struck(rec) {
+			rec.Planned = planKill
+		}
 		d.record(rec)
 		d.moments <- moment{job: j, Moment: client.Moment{Event: workloads.AtEnd, At: rec.End}, rec: rec}
 	})
@@ -245,6 +253,10 @@ func (d *dispatcher) take(m moment) error {
 		return nil
 	}
 	d.open--
+	if m.rec.Planned == planKill && (m.job.after != nil || !m.job.last) {
+		d.again(m.job, m.rec.End)
+		return nil
+	}
 	turns := append(d.history[m.job.request.Conversation], turn{request: m.job.request})
 	d.end(m.job, turns, m.rec)
 	if m.rec.Done() || m.rec.Outcome == results.Cancelled {
@@ -255,6 +267,17 @@ func (d *dispatcher) take(m moment) error {
 		return fmt.Errorf("%d requests in a row failed, the last one (%s) as %s: %s", d.fails, m.rec.ID, m.rec.Outcome, m.rec.Error)
 	}
 	return nil
+}
+
+// planKill marks a request under which the run itself ended the engine.
+const planKill = "kill"
+
+// again lets a turn be asked once more, under an id of its own, as its user would:
+// what comes after it needs its answer.
+func (d *dispatcher) again(j *job, now results.Stamp) {
+	j.started, j.cancel = false, nil
+	clear(j.seen)
+	d.schedule(j, now, now)
 }
 
 // end closes a job: its turn enters the history, its successor may go on, and who

@@ -74,6 +74,16 @@ func (f *Finished) End(verdict, why string) error {
 	return f.ledger.End(a)
 }
 
+// Refused is a fault of what was asked for, found before anything was written or
+// started.
+type Refused struct{ Err error }
+
+// Error is the fault.
+func (r *Refused) Error() string { return r.Err.Error() }
+
+// Unwrap is the fault.
+func (r *Refused) Unwrap() error { return r.Err }
+
 // wallClock writes an instant as run files do.
 func wallClock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
@@ -133,11 +143,11 @@ func open(ctx context.Context, kind string, o Options) (*run, error) {
 	}
 	plan, err := MakePlan(kind, o)
 	if err != nil {
-		return nil, err
+		return nil, &Refused{err}
 	}
 	r := &run{o: o, plan: plan, progress: newProgress(o.Progress, o.Terminal)}
 	if err := r.check(); err != nil {
-		return nil, err
+		return nil, &Refused{err}
 	}
 	if err := r.directory(ctx); err != nil {
 		return nil, err
@@ -189,8 +199,14 @@ func (r *run) directory(ctx context.Context) error {
 		if dir = r.o.Out; dir == "" {
 			dir = filepath.Join(r.o.Runs, results.RunName(now, r.plan.Name))
 		}
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)
+		switch info, err := os.Stat(dir); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return &Refused{fmt.Errorf("--out: %w", err)}
+		case !info.IsDir():
+			return &Refused{fmt.Errorf("--out %s: is a file; name a directory that does not exist yet", dir)}
+		default:
+			return &Refused{fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)}
 		}
 	}
 	dir, err := filepath.Abs(dir)

@@ -138,6 +138,11 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 			r.progress.sawToken(j.request.Class, results.Seconds(j.due, m.At))
 		}
 	}
+	if n := r.kills(); n > 0 {
+		k := &kills{run: r, srv: srv}
+		d.struck = k.struck
+		around.Go(func() { k.strike(ctx, s.Slot, n) })
+	}
 	return d.run(ctx)
 }
 

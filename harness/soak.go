@@ -3,9 +3,15 @@ package harness
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"interlude/harness/supervise"
+	"interlude/results"
 )
 
 // Soak runs the manifest once on one server, for as long as its requests last.
@@ -17,10 +23,68 @@ func Soak(ctx context.Context, o Options) (*Finished, error) {
 	if err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}
+	if n := r.kills(); n > 0 && (r.manifest.Generate == nil || r.o.Target.URL != "") {
+		err = fmt.Errorf("soak: %d kills need a manifest with a duration and a server that is started here", n)
+		return r.close(ctx, err)
+	}
 	if err = r.pairs(ctx); err != nil {
 		err = fmt.Errorf("soak: %w", err)
 	}
 	return r.close(ctx, err)
+}
+
+// kills ends the engine at moments drawn from the plan's seed, and remembers them.
+type kills struct {
+	run *run
+	srv *server
+
+	mu sync.Mutex
+	at []results.Stamp
+}
+
+// strike ends the engine n times while the manifest lasts: never in the first or the
+// last twentieth, where there may be nobody to notice.
+func (k *kills) strike(ctx context.Context, slot, n int) {
+	r := rand.New(rand.NewPCG(k.run.plan.Seed, 0x6b696c6c73))
+	span := float64(k.run.manifest.Generate.Duration) / k.run.plan.Speed
+	moments := make([]time.Duration, n)
+	for i := range moments {
+		moments[i] = time.Duration(span * (0.05 + 0.9*r.Float64()))
+	}
+	slices.Sort(moments)
+	start := time.Now()
+	for _, at := range moments {
+		timer := time.NewTimer(time.Until(start.Add(at)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		pid := k.srv.enginePid()
+		k.mu.Lock()
+		k.at = append(k.at, k.srv.client.Now())
+		k.mu.Unlock()
+		text := fmt.Sprintf("SIGKILL to the engine, process %d", pid)
+		if err := k.srv.child.Signal(pid, supervise.Kill); err != nil {
+			text = "not ended: " + err.Error()
+		}
+		k.run.eventAt(slot, k.srv.client.Now(), "kill", text)
+	}
+}
+
+// shadow is how long after a kill a request may still meet the dead engine.
+const shadow = results.Stamp(time.Second)
+
+// struck tells whether a request was open when the engine was ended, or came
+// before its server had noticed, and the server said so in due form.
+func (k *kills) struck(rec *results.Record) bool {
+	if !structured(rec) {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.at, func(at results.Stamp) bool { return rec.Sent <= at+shadow && rec.End >= at && rec.End <= at+2*shadow })
 }
 
 // overtime is how far past its duration a soak may run before what is left is cut
@@ -65,4 +129,10 @@ func Budgets(manifest, engine string, speed float64) map[string]float64 {
 	}
 	budgets["ttft_short_p95_s"], budgets["ttft_short_max_s"] = p95/speed, most/speed
 	return budgets
+}
+
+// kills is how often the plan wants the engine ended.
+func (r *run) kills() int {
+	n, _ := strconv.Atoi(r.plan.Options["kills"]) // absent: 0
+	return n
 }

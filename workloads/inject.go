@@ -74,8 +74,8 @@ func injection() []Conversation {
 
 // scene is what one moment needs under one API. Sizes are chosen so that a read
 // takes long enough to be met in the middle, a long answer lasts over the whole
-// scene, and only the drain's and the parked scene's other request is small enough
-// to overtake.
+// scene, and only the drain's other request is small enough, the parked scene's
+// urgent enough, to overtake.
 func scene(when, api string, whole bool) []Conversation {
 	const writes = 350 // lines, about 3,500 tokens
 	talk := func(role string, steps ...Step) Conversation {
@@ -112,7 +112,8 @@ func scene(when, api string, whole bool) []Conversation {
 	case WhenDrain:
 		return []Conversation{talk(RoleVictim, long), talk(RoleOther, Step{Say: 20, Max: 64}), after}
 	case WhenParked:
-		return []Conversation{talk(RoleVictim, long), talk(RoleOther, Step{Say: 240, Max: 256}), after}
+		urgent := 1
+		return []Conversation{talk(RoleVictim, long), talk(RoleOther, Step{Class: Long, Write: 100, Max: 1500, Priority: &urgent}), after}
 	}
 	return []Conversation{talk(RoleVictim, long), after}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 func newSoak() *cobra.Command {
 	var m measureFlags
 	var duration time.Duration
+	var kills int
 	cmd := &cobra.Command{
 		Use:     "soak",
 		GroupID: "measure",
@@ -26,6 +28,7 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
   interlude soak --duration 2m                             # a first look
   interlude soak --engine "emulate --resume-prefill --prefill-chunk 2048 --sequences 4"
   interlude soak --manifest L1 --duration 16m              # the load of the simulations, for real
+  interlude soak --kills 4                                 # the engine dies four times, audits go on
   interlude soak --engine "strata --serve --pack …"        # your native engine`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,6 +41,12 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 					return usage("--duration %v: %w", duration, err)
 				}
 			}
+			if kills < 0 {
+				return usage("--kills %d: give 0 or more", kills)
+			}
+			if kills > 0 {
+				o.Words = map[string]string{"kills": strconv.Itoa(kills)}
+			}
 			o.Budgets = harness.Budgets(m.manifest, m.engine, m.speed)
 			if m.planOnly {
 				return showPlan(cmd, "soak", o)
@@ -48,5 +57,6 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 	}
 	m.register(cmd, "soak")
 	cmd.Flags().DurationVar(&duration, "duration", time.Hour, "how long; the manifest's own where it is not given")
+	cmd.Flags().IntVar(&kills, "kills", 0, "end the engine at so many random moments of the hour")
 	return cmd
 }
