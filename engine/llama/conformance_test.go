@@ -43,23 +43,28 @@ func libraries(t testing.TB) string {
 	return dir
 }
 
-// program builds interlude-llama, once for each test program.
+// program builds interlude-llama.
 func program(t testing.TB) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "interlude-llama")
 	if runtime.GOOS == "windows" {
 		out += ".exe"
 	}
+	build(t, out, "interlude/cmd/interlude-llama")
+	return out
+}
+
+func build(t testing.TB, out, pkg string) {
+	t.Helper()
 	var said bytes.Buffer
-	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-o", out, "interlude/cmd/interlude-llama"},
+	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-o", out, pkg},
 		Env: append(os.Environ(), "CGO_ENABLED=0"), Stdout: &said, Stderr: &said})
 	if err == nil {
 		err = child.Wait()
 	}
 	if err != nil {
-		t.Fatalf("build interlude-llama: %v\n%s", err, said.String())
+		t.Fatalf("build %s: %v\n%s", pkg, err, said.String())
 	}
-	return out
 }
 
 // micro writes the generated model.

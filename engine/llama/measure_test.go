@@ -18,25 +18,30 @@ import (
 //	go test ./engine/llama -run '^$' -bench Real -benchtime 100x
 func realEngine(b *testing.B, flags ...string) *process.Session {
 	b.Helper()
-	model := os.Getenv("INTERLUDE_LLAMA_MODEL")
-	if model == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			b.Fatal(err)
-		}
-		found, _ := filepath.Glob(filepath.Join(cache, "interlude", "smollm2", "*.gguf"))
-		if len(found) == 0 {
-			b.Skip("NOT RUN: no model; `interlude fetch smollm2` gets one")
-		}
-		model = found[0]
-	}
-	argv := append([]string{program(b), "--serve", "--lib", libraries(b), "--model", model, "--threads", "1", "--max-context", "4096"}, flags...)
+	argv := append([]string{program(b), "--serve", "--lib", libraries(b), "--model", realModel(b), "--threads", "1", "--max-context", "4096"}, flags...)
 	p, err := process.Start(b.Context(), process.Options{Argv: argv})
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = p.Kill() })
 	return process.NewSession(p.Conn)
+}
+
+// realModel is a model with trained weights.
+func realModel(t testing.TB) string {
+	t.Helper()
+	if model := os.Getenv("INTERLUDE_LLAMA_MODEL"); model != "" {
+		return model
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := filepath.Glob(filepath.Join(cache, "interlude", "smollm2", "*.gguf"))
+	if len(found) == 0 {
+		t.Skip("NOT RUN: no model; `interlude fetch smollm2` gets one")
+	}
+	return found[0]
 }
 
 // prompt draws n ids that every vocabulary has.
