@@ -12,10 +12,16 @@
 //     out, and what is held back is a real prefix of something, never a fixed
 //     length. A tool call's index, id and name never change after first sight,
 //     and its arguments only grow.
+//   - [FromGGUF], [FromFolder]: a model's own vocabulary gives the ids that
+//     llama.cpp's tokenizer gives, and no control token ever comes from text.
+//     Where the two differ on purpose: markup words that a vocabulary declares as
+//     ordinary (<think> in some) stay text here. The tokenizer libraries for Go read
+//     one of the two formats or need cgo; the two algorithms are short.
 //
 // A parser belongs to a request and lives above the scheduler: a park cannot
 // touch it. Nothing here has a clock, a goroutine or a random source.
 //
 // Start reading at render.go (into ids) and parser.go (out of ids); the markup of
-// a tool call is in call.go.
+// a tool call is in call.go. A vocabulary is read by gguf.go or folder.go and made
+// in trained.go; split.go cuts text into words, bpe.go merges them.
 package chat
