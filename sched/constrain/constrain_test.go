@@ -29,6 +29,9 @@ func accepts(g *Grammar, text string) bool {
 	return at != dead && g.states[at].accept
 }
 
+// whole tells whether the ids that a run has seen are an instance of its form.
+func whole(r *Run) bool { return !r.thinking && r.at > 0 && r.g.states[r.at].accept }
+
 const family = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}},
 	"mood":{"enum":["good","bad",null,3]},"deep":{"type":["object","null"],"properties":{"x":{"type":"number"}},"required":["x"]}},"required":["name","age"]}`
 
@@ -71,6 +74,70 @@ func TestSchemaAccepts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// From every state that can be reached the form can be completed: a mask with
+// nothing in it would end the answer in the middle.
+func TestNoDeadEnds(t *testing.T) {
+	forms := map[string]*Grammar{}
+	for _, schema := range []string{`{"type":"number"}`, `{"type":"integer"}`, `{"type":"string","minLength":1,"maxLength":2}`, `{"enum":[1,"a",null]}`,
+		`{"type":"array","items":{"type":"number"},"minItems":1,"maxItems":2}`, `{"type":"object","properties":{"n":{"type":["number","null"]},"b":{"type":"boolean"}},"required":["n"]}`} {
+		g, err := Compile(json.RawMessage(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		forms[schema] = g
+	}
+	calls, err := Calls([]Tool{{"f", json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"},"n":{"type":"number"},"e":{"type":"string","enum":["a","b"]}},"required":["n"]}`)}, {"g", nil}}, false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms["calls"] = calls
+	for name, g := range forms {
+		if text := deadEnd(g); text != "" {
+			t.Errorf("%s: nothing completes %q", name, text)
+		}
+	}
+}
+
+// deadEnd is a text that the grammar takes and that nothing can complete; "" is
+// none.
+func deadEnd(g *Grammar) string {
+	before := map[int32][]int32{} // who leads here
+	said := map[int32]string{1: ""}
+	for queue := []int32{1}; len(queue) > 0; queue = queue[1:] {
+		for b := range 256 {
+			to := g.step(queue[0], b)
+			if to == dead {
+				continue
+			}
+			before[to] = append(before[to], queue[0])
+			if _, known := said[to]; !known {
+				said[to] = said[queue[0]] + string([]byte{byte(b)})
+				queue = append(queue, to)
+			}
+		}
+	}
+	ends := map[int32]bool{} // can be completed
+	var queue []int32
+	for at := range said {
+		if g.states[at].accept {
+			ends[at], queue = true, append(queue, at)
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		for _, at := range before[queue[0]] {
+			if !ends[at] {
+				ends[at], queue = true, append(queue, at)
+			}
+		}
+	}
+	for at, text := range said {
+		if !ends[at] {
+			return text
+		}
+	}
+	return ""
 }
 
 func TestSchemaRefusals(t *testing.T) {
@@ -145,7 +212,7 @@ func wander(t testing.TB, r *Run, rng *rand.Rand, most int) (ids []int32, finish
 		}
 		id := choices[rng.IntN(len(choices))]
 		if id == vocab.ImEnd || id == vocab.EndOfText {
-			if !r.Complete() {
+			if !whole(r) {
 				t.Fatalf("an end is allowed after %q", spell(ids))
 			}
 			return ids, true
@@ -217,7 +284,7 @@ func TestMaskIsAFunctionOfTheIDs(t *testing.T) {
 			t.Fatalf("after %q the mask forbids %q", spell(ids[:n]), vocab.Piece(ids[n]))
 		}
 	}
-	if !follow.Complete() {
+	if !whole(follow) {
 		t.Error("the whole answer is not complete")
 	}
 	for _, n := range []int{len(ids), 3, 0, len(ids) / 2} {
@@ -357,7 +424,7 @@ func FuzzCompile(f *testing.F) {
 			}
 			id := choices[rng.IntN(len(choices))]
 			if id == 0 {
-				if !r.Complete() {
+				if !whole(r) {
 					return // nothing could follow: the schema has no instance
 				}
 				text := make([]byte, len(ids))

@@ -15,7 +15,8 @@ const (
 	numExp
 )
 
-// maxDigits ends a number that would go on for ever.
+// maxDigits ends a number that would go on for ever, sign, point and exponent
+// counted.
 const maxDigits = 24
 
 // The end of an argument that is text.
@@ -353,6 +354,9 @@ func (g *Grammar) number(set []int32, f frame, b byte) []int32 {
 	digit := b >= '0' && b <= '9'
 	ends := func(sub uint8) bool { return sub == numZero || sub == numInt || sub == numFrac || sub == numExp }
 	to := func(sub uint8) []int32 {
+		if f.pos+1 == maxDigits && !ends(sub) {
+			return set // a digit would have to follow, and none may
+		}
 		f.sub, f.pos = sub, f.pos+1
 		set = append(set, g.intern(f))
 		if ends(sub) {

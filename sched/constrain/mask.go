@@ -104,9 +104,6 @@ func (r *Run) Mask(emitted []int32) Mask {
 	return Mask{Words: r.words()}
 }
 
-// Complete tells whether the ids seen so far are a whole instance of the form.
-func (r *Run) Complete() bool { return !r.thinking && r.at > 0 && r.g.states[r.at].accept }
-
 func (r *Run) take(id int32) {
 	r.seen = append(r.seen, id)
 	switch {

@@ -53,7 +53,6 @@ type node struct {
 	items    int32
 	props    []property
 	rest     int32 // schema of undeclared members, −1: none are allowed
-	depth    int   // of an anyNode: how deep it may still nest
 }
 
 type property struct {
@@ -101,7 +100,7 @@ func (c *compiler) any(depth int) int32 {
 	if i, ok := c.refs[key]; ok {
 		return i
 	}
-	i := c.add(node{kind: anyNode, depth: depth})
+	i := c.add(node{kind: anyNode})
 	c.refs[key] = i
 	if depth > 0 {
 		inner := c.any(depth - 1)
