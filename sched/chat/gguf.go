@@ -40,7 +40,7 @@ func FromGGUF(r io.ReaderAt, size int64) (Tokenizer, error) {
 	}
 	s := source{
 		model: m.text("tokenizer.ggml.model"), split: m.text("tokenizer.ggml.pre"),
-		template: m.text("tokenizer.chat_template"), start: -1,
+		template: m.text("tokenizer.chat_template"), start: -1, gguf: true,
 	}
 	s.texts, _ = m["tokenizer.ggml.tokens"].([]string)
 	merges, _ := m["tokenizer.ggml.merges"].([]string)

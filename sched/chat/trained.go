@@ -43,6 +43,7 @@ type source struct {
 	blank    bool        // SPM: text behind a special id gets a leading blank
 	start    int32       // opens every prompt; -1 none
 	ends     []int32     // as the file names them
+	gguf     bool        // llama.cpp will decide what ends an answer
 }
 
 // trained is a model's own vocabulary. It never changes once made.
@@ -178,17 +179,23 @@ func isShown(text string) bool {
 }
 
 // findEnds gathers the ids that end an answer. Files name one or two of them; the
-// others are known by their texts, and the engine ends at the same ones.
+// others are known by their texts. Of a GGUF they are those at which llama.cpp
+// ends, whatever kind the file gives them; elsewhere only a control token ends.
 func (m *trained) findEnds() {
 	m.finish = slices.Clone(m.ends)
-	for _, text := range []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", turnEnd, "<|endoftext|>", "</s>",
-		"<|eom_id|>", "<EOT>", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>",
-		"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>"} {
-		if id, ok := m.ids[text]; ok {
-			m.finish = append(m.finish, id)
-			if m.kinds[id] == normal {
-				m.kinds[id] = control
-			}
+	words := []string{imEnd, "<|endoftext|>", turnEnd, "<eos>", "<|eot_id|>"}
+	if m.gguf {
+		words = append(words, "<|end|>", "<|return|>", "<|call|>", "</s>", "<|eom_id|>", "<EOT>", "<|end_of_text|>", "<end_of_utterance>",
+			"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>")
+	}
+	for _, text := range words {
+		id, ok := m.ids[text]
+		if !ok || !m.gguf && m.kinds[id] != control {
+			continue
+		}
+		m.finish = append(m.finish, id)
+		if m.kinds[id] == normal {
+			m.kinds[id] = control
 		}
 	}
 	m.finish = slices.DeleteFunc(m.finish, func(id int32) bool { return id < 0 || int(id) >= len(m.texts) })

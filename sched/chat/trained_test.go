@@ -150,6 +150,24 @@ func folder(t *testing.T, tok Tokenizer, change func(map[string]any)) fs.FS {
 	}
 }
 
+// A text that ends answers in some models is ordinary in others.
+func TestOrdinaryTextDoesNotEndAnAnswer(t *testing.T) {
+	tok, _ := micro(t)
+	at := int32(400) // an unused id
+	text := tok.(*trained).texts[at]
+	in, err := FromFolder(folder(t, tok, func(f map[string]any) {
+		vocab := f["model"].(map[string]any)["vocab"].(map[string]int32)
+		delete(vocab, text)
+		vocab["</s>"] = at
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(in.EndIDs(), at) || in.Piece(at) != "</s>" {
+		t.Errorf("in a folder </s> ends answers: %v, piece %q", in.EndIDs(), in.Piece(at))
+	}
+}
+
 func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	tok, _ := micro(t)
 	for _, c := range []struct {
