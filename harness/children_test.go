@@ -477,6 +477,8 @@ func TestStartsThatFail(t *testing.T) {
 		"too small":                          {func(o *Options) { o.Engine = "emulate --max-context 512" }, []string{"needs a context of", "the engine has 512"}},
 		"an unset variable":                  {func(o *Options) { o.Target.Environment = map[string]string{"X": "{env:NO_SUCH_VARIABLE_HERE}"} }, []string{"NO_SUCH_VARIABLE_HERE"}},
 		"speed on a real engine":             {func(o *Options) { o.Engine = "true" }, []string{"only the stand-in's time can be scaled"}},
+		"a file where the run is to be":      {func(o *Options) { o.Out = o.Self }, []string{"is a file"}},
+		"a run below a file":                 {func(o *Options) { o.Out = o.Self + "/x" }, []string{"--out", "not a directory"}},
 		"a run directory that exists":        {func(o *Options) { o.Out = o.Runs }, []string{"exists", "--out", "--resume"}},
 		"pairs":                              {func(o *Options) { o.Pairs = 5 }, []string{"must be 3 or an even number"}},
 		"H97 a server that is not restarted": {func(o *Options) { o.Target = &Target{URL: "http://127.0.0.1:1"} }, []string{"started here"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"interlude/harness"
-	"interlude/workloads"
+	"interlude/sched"
 )
 
 // measureFlags are the flags that every measuring verb has.
@@ -52,6 +53,12 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	if err := m.fixedByPlan(cmd); err != nil {
 		return o, err
 	}
+	if !(m.speed > 0) || math.IsInf(m.speed, 0) {
+		return o, usage("--speed %g: give a factor above 0, such as 1, 8 or 20", m.speed)
+	}
+	if policies := []string{sched.Budget, sched.Quantum}; m.target == "interlude" && !slices.Contains(policies, m.policy) {
+		return o, usage("--policy %q: the scheduler, when it is on, runs one of %s", m.policy, strings.Join(policies, ", "))
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return o, fmt.Errorf("find own binary: %w", err)
@@ -76,19 +83,19 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	engine := m.engine
+	engine, speed := m.engine, m.speed
 	switch {
 	case plan == nil:
-		if o.Manifest, err = workloads.Load(m.manifest, os.ReadFile); err != nil {
+		if o.Manifest, err = loadManifest(m.manifest); err != nil {
 			return o, exit{exitUsage, err}
 		}
 	case m.plan != "":
 		o.Plan = plan
 		fallthrough
 	default:
-		engine = plan.Engine
+		engine, speed = plan.Engine, plan.Speed
 	}
-	if err := m.count(&o, engine); err != nil {
+	if err := m.count(&o, engine, speed); err != nil {
 		return o, err
 	}
 	return o, nil
@@ -145,7 +152,11 @@ func showPlan(cmd *cobra.Command, kind string, o harness.Options) error {
 // attempts, and ends with the verdict's exit code. An interrupted run is judged
 // too: it is valid as far as it goes.
 func settle(ctx context.Context, out io.Writer, run *harness.Finished, ran error) error {
-	if run == nil {
+	var refused *harness.Refused
+	switch {
+	case run == nil && errors.As(ran, &refused):
+		return exit{exitUsage, ran}
+	case run == nil:
 		return ran
 	}
 	s, err := finish(run.Dir)

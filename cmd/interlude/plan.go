@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 
@@ -63,7 +64,7 @@ func newPlan() *cobra.Command {
 			if len(args) == 1 {
 				name = args[0]
 			}
-			m, err := workloads.Load(name, os.ReadFile)
+			m, err := loadManifest(name)
 			if err != nil {
 				return exit{exitUsage, err}
 			}
@@ -152,4 +153,45 @@ func showRequest(out io.Writer, reqs []workloads.Request, id string) error {
 		}
 	}
 	return usage("--show %q: no such request; `interlude plan` lists them", id)
+}
+
+// loadManifest reads a manifest by name or from a file, and knows a plan when it is
+// given one.
+func loadManifest(name string) (*workloads.Manifest, error) {
+	m, err := workloads.Load(name, os.ReadFile)
+	if err == nil {
+		return m, nil
+	}
+	if raw, unread := os.ReadFile(name); unread == nil {
+		if _, wrong := workloads.ReadPlan(raw); wrong == nil {
+			return nil, fmt.Errorf("manifest %s: this is a plan; run it with --plan %s", name, name)
+		}
+	}
+	return nil, err
+}
+
+// planOf is the plan that --plan or --resume names; nil without either.
+func (m *measureFlags) planOf() (*workloads.Plan, error) {
+	path, flag := m.plan, "--plan"
+	if m.resume != "" {
+		path, flag = filepath.Join(m.resume, "plan.json"), "--resume"
+	}
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil && m.resume != "" {
+		return nil, usage("--resume %s: %w: is this a run directory?", m.resume, err)
+	}
+	if err != nil {
+		return nil, usage("--plan: %w", err)
+	}
+	p, err := workloads.ReadPlan(raw)
+	if err == nil {
+		return p, nil
+	}
+	if _, wrong := workloads.Parse(raw); wrong == nil {
+		return nil, usage("%s %s: this is a manifest; run it with --manifest %s", flag, path, path)
+	}
+	return nil, usage("%s %s: %w", flag, path, err)
 }

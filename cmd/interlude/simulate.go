@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"interlude/results"
+	"interlude/sched"
 	"interlude/sched/simulate"
 	"interlude/workloads"
 )
@@ -44,11 +47,8 @@ arrivals again and compares.`,
   interlude simulate --format json | jq .floor_s`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.format != "text" && o.format != "json" {
-				return usage("--format %q: there are text and json", o.format)
-			}
-			if o.seeds < 1 || o.seeds > 1000 || o.duration <= 0 {
-				return usage("--seeds %d, --duration %s: give 1 to 1000 seeds and a positive duration", o.seeds, o.duration)
+			if err := o.check(cmd); err != nil {
+				return err
 			}
 			if o.run != "" {
 				return o.predict(cmd.OutOrStdout())
@@ -71,6 +71,51 @@ arrivals again and compares.`,
 	f.StringVar(&o.format, "format", "text", "text or json")
 	return cmd
 }
+
+// check refuses what no cell can be, and what --run has already answered.
+func (o simulateOptions) check(cmd *cobra.Command) error {
+	policies := []string{sched.FIFO, sched.Quantum, sched.Budget}
+	switch {
+	case o.format != "text" && o.format != "json":
+		return usage("--format %q: there are text and json", o.format)
+	case o.policy != "" && !slices.Contains(policies, o.policy):
+		return usage("--policy %q: there are %s", o.policy, strings.Join(policies, ", "))
+	case o.seeds < 1 || o.seeds > 1000:
+		return usage("--seeds %d: give 1 to 1000", o.seeds)
+	case o.duration < time.Minute || o.duration > longest:
+		return usage("--duration %s: give 1m to %.0fh; --seeds makes more of it", o.duration, longest.Hours())
+	}
+	given := cmd.Flags().Changed
+	for _, f := range []struct {
+		name            string
+		value, from, to int
+	}{{"prefill-chunk", o.chunk, 64, 1 << 20}, {"sequences", o.sequences, 0, 64}, {"read-slice", o.slice, 64, 1 << 20}} {
+		none := f.name == "read-slice" && f.value == 0
+		if given(f.name) && !none && (f.value < f.from || f.value > f.to) {
+			return usage("--%s %d: give %d to %d", f.name, f.value, f.from, f.to)
+		}
+	}
+	if o.run == "" && given("slot") {
+		return usage("--slot %d is a slot of --run; name the run too", o.slot)
+	}
+	if o.run == "" {
+		return nil
+	}
+	var clash []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains([]string{"run", "slot", "format"}, f.Name) {
+			clash = append(clash, "--"+f.Name)
+		}
+	})
+	if len(clash) > 0 {
+		return usage("--run plays what was recorded, on the engine and under the policy of that run: leave %s away", strings.Join(clash, ", "))
+	}
+	return nil
+}
+
+// longest is a bound of one virtual run: its requests are made beforehand, and an
+// hour of them takes a few megabytes.
+const longest = 24 * time.Hour
 
 func (o simulateOptions) filter(cmd *cobra.Command) simulate.Filter {
 	f := simulate.Filter{Policy: o.policy}

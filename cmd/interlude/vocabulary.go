@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"interlude/engine/emulate"
 	"interlude/harness"
 	"interlude/sched/serve"
 	"interlude/workloads"
@@ -21,12 +22,21 @@ type setup struct {
 }
 
 // setUp finds what llama.cpp needs before anything is started: the program, the
-// libraries and the model. Other engines bring nothing along.
-func setUp(engine, self string) (setup, error) {
+// libraries and the model. Of the stand-in the flags are checked. Other engines
+// bring nothing along.
+func setUp(engine, self string, speed float64) (setup, error) {
 	s := setup{tokenizer: "builtin"}
-	e, err := harness.ParseEngine(engine, self, 1)
-	if err != nil || e.Name != "llama" {
-		return s, nil // the harness refuses wrong words itself
+	e, err := harness.ParseEngine(engine, self, speed)
+	if err != nil {
+		return s, err
+	}
+	if e.Name == "emulate" {
+		if err := emulate.Check(append([]string{"--serve"}, e.Args...)); err != nil {
+			return s, fmt.Errorf("--engine %q: %w (see interlude engine emulate --help)", engine, err)
+		}
+	}
+	if e.Name != "llama" {
+		return s, nil
 	}
 	args := withFetched(e.Args)
 	model, lib := argument(args, "--model"), argument(args, "--lib")
@@ -109,29 +119,9 @@ func counterNamed(name string) workloads.Counter {
 	return workloads.Counter{}
 }
 
-// planOf is the plan that --plan or --resume names; nil without either.
-func (m *measureFlags) planOf() (*workloads.Plan, error) {
-	path, flag := m.plan, "--plan"
-	if m.resume != "" {
-		path, flag = filepath.Join(m.resume, "plan.json"), "--resume"
-	}
-	if path == "" {
-		return nil, nil
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usage("%s: %w", flag, err)
-	}
-	p, err := workloads.ReadPlan(raw)
-	if err != nil {
-		return nil, usage("%s %s: %w", flag, path, err)
-	}
-	return p, nil
-}
-
 // count settles the engine's needs and the tokenizer of a run.
-func (m *measureFlags) count(o *harness.Options, engine string) error {
-	s, err := setUp(engine, o.Self)
+func (m *measureFlags) count(o *harness.Options, engine string, speed float64) error {
+	s, err := setUp(engine, o.Self, speed)
 	if err != nil {
 		return exit{exitUsage, err}
 	}

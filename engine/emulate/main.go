@@ -51,6 +51,12 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// Check says what is wrong with the arguments of Main, without starting anything.
+func Check(args []string) error {
+	_, err := parse(args)
+	return err
+}
+
 // complain prints the usage and then what is wrong: who shows the last lines of a
 // log must show the complaint.
 func complain(stderr io.Writer, err error) { fmt.Fprintf(stderr, "%s\nemulate: %v\n", usage, err) }
