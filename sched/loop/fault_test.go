@@ -341,3 +341,46 @@ func TestMidstreamErrIsTheLastWord(t *testing.T) {
 		collect(submit(t, l, s)).want(t, s)
 	})
 }
+
+// TestSliceThatFails: a read slice that the engine gives up ends as a whole GEN
+// would: to be asked again and again would never end.
+func TestSliceThatFails(t *testing.T) {
+	for _, tt := range []struct {
+		done   string
+		reason sched.Reason
+		gens   int
+	}{
+		{"DONE 0 1000 0 0 error", sched.ReasonEngineError, 1},
+		{"DONE 0 1000 0 0 cancel", sched.ReasonEngineError, 1}, // nobody asked for it
+		{"DONE 0 1000 0 0 length", sched.ReasonEngineError, 1}, // without its token nothing shows that it was read
+		{"DONE 1 1000 0 0 length", sched.ReasonEngineError, 1}, // counts a token that was not printed
+		{"DONE 0 1000 0 0 nonfinite", sched.ReasonLength, 2},   // tried once more, as a whole GEN is
+	} {
+		t.Run(tt.done, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gens := 0
+				fs := &fakes{origin: time.Now(), script: func(f *fake, g engine.Gen) bool {
+					if g.IDs[1]/1000 != 1 {
+						return false
+					}
+					if gens++; gens > 20 {
+						f.die(errGone)
+					} else {
+						f.say("RESUME 0", tt.done)
+					}
+					return true
+				}}
+				m := policy(sched.Budget)
+				m.ReadSlice = 8192 // the chunk of an engine that announces none
+				l := running(t, Config{Machine: m, Start: fs.start})
+				synctest.Wait()
+				a := collect(submit(t, l, Spec{Prompt: prompt(20_001, 100, 1), MaxNew: 300}))
+				if a.end.Reason != tt.reason || gens != tt.gens {
+					t.Errorf("ended %v (%v) after %d GENs, want %v after %d", a.end.Reason, a.end.Err, gens, tt.reason, tt.gens)
+				}
+				next := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
+				collect(submit(t, l, next)).want(t, next)
+			})
+		})
+	}
+}

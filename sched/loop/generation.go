@@ -169,22 +169,25 @@ func (l *Loop) onDone(d *engine.Done) {
 	switch {
 	case g.err != "":
 		finish = sched.FinishError
-	case d.Generated != g.tokens && r.failure == nil:
+	case r.failure != nil:
+	case d.Generated != g.tokens:
 		r.failure = fmt.Errorf("engine: DONE counts %d tokens, %d were printed", d.Generated, g.tokens)
+		finish = sched.FinishError
+	case g.upto > 0 && g.tokens == 0 && well(finish):
+		r.failure = fmt.Errorf("engine: a read of %d tokens ended as %s without a token", g.upto, finish)
 		finish = sched.FinishError
 	}
 	l.leave(finish)
-	if g.upto > 0 && g.err == "" {
-		edge := g.upto
-		if g.tokens == 0 {
-			edge = g.pos
-		}
-		l.step(sched.Event{Kind: sched.SliceDone, ID: r.id, N: edge, Finish: finish, Stats: statsOf(d)})
+	if g.upto > 0 && well(finish) { // any other end of a slice is one of the request
+		l.step(sched.Event{Kind: sched.SliceDone, ID: r.id, N: g.upto, Finish: finish, Stats: statsOf(d)})
 		return
 	}
 	r.finish = finish
 	l.step(sched.Event{Kind: sched.Done, ID: r.id, Finish: finish, Stats: statsOf(d)})
 }
+
+// well says that a GEN ended as it was asked to.
+func well(f sched.Finish) bool { return f == sched.FinishStop || f == sched.FinishLength }
 
 // leave ends the present GEN and notes what the engine keeps of it: after a
 // decode the prompt and all tokens but the last (and perhaps some beyond a budget
