@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -61,7 +62,9 @@ func spouting(b *testing.B, pace time.Duration) {
 	}
 	l := New(Config{Machine: policy(sched.Budget), Start: StartProcess(process.Options{Argv: []string{exe, "--serve", "--spout"}})})
 	ran := make(chan error, 1)
-	go func() { ran <- l.Run(b.Context()) }()
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	go func() { ran <- l.Run(ctx) }()
 	if err := l.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
@@ -95,10 +98,10 @@ func spouting(b *testing.B, pace time.Duration) {
 	}
 	slices.Sort(late)
 	b.ReportMetric(float64(late[(len(late)*99+99)/100-1])/1000, "p99-ms")
-	if err := l.Close(b.Context()); err != nil {
+	stop()
+	if err := <-ran; err != nil {
 		b.Fatal(err)
 	}
-	<-ran
 }
 
 // The first must stay below 15 µs of CPU a token.

@@ -357,11 +357,10 @@ func running(t *testing.T, cfg Config) *Loop {
 	t.Helper()
 	l := New(cfg)
 	ran := make(chan error, 1)
-	go func() { ran <- l.Run(context.Background()) }()
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { ran <- l.Run(ctx) }()
 	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		stop()
 		if err := <-ran; err != nil {
 			t.Errorf("Run: %v", err)
 		}

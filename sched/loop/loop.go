@@ -91,8 +91,8 @@ func New(cfg Config) *Loop {
 	return l
 }
 
-// Run does everything until ctx ends or Close is called, and leaves no process
-// and no goroutine behind. It fails only where the journal cannot be opened,
+// Run does everything until ctx ends, then lets what runs end, and leaves no
+// process and no goroutine behind. It fails only where the journal cannot be opened,
 // the first load fails without Lazy, or requests outlast Grace.
 func (l *Loop) Run(ctx context.Context) (err error) {
 	defer close(l.ended)
@@ -133,17 +133,6 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 		}
 	}
 	return errors.Join(l.fatal, l.tearDown())
-}
-
-// Close ends every live request and the engine, and waits for Run to return.
-func (l *Loop) Close(ctx context.Context) error {
-	l.inbox.put((*Loop).close)
-	select {
-	case <-l.ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close the loop: %w", context.Cause(ctx))
-	}
 }
 
 // close lets what runs end: a STOP where one is due, then DONE, then QUIT.

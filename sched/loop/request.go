@@ -111,9 +111,6 @@ type Request struct {
 	timeout  *time.Timer  // of the queue
 }
 
-// ID is the machine's name of the request, unique within one Loop.
-func (r *Request) ID() sched.ID { return r.id }
-
 // Next returns what happened next. It waits until something does or ctx ends;
 // after KindEnd it returns that same update again. Whatever a client does not
 // fetch waits in a buffer of the request's own and holds nobody up.

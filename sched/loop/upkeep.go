@@ -15,7 +15,6 @@ var ErrBusy = errors.New("requests are queued, running or parked")
 // upkeep is one maintenance: from its question to the machine until it is over.
 type upkeep struct {
 	reload bool
-	begun  bool
 	answer chan error // buffered
 }
 
@@ -85,7 +84,6 @@ func (l *Loop) upkeepOver(err error) {
 
 // beginUpkeep follows BeginMaintenance: the engine is idle and ours.
 func (l *Loop) beginUpkeep() {
-	l.upkeep.begun = true
 	l.inbox.put(func(l *Loop) {
 		if l.conn == nil {
 			l.endUpkeep(nil)
