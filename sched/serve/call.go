@@ -29,6 +29,7 @@ type call struct {
 	params    engine.Params
 	pin       int // leading messages whose prefix is kept; 0 none
 	stop      []string
+	endless   bool // the answer goes on to its budget, as benchmarks want it
 	stream    bool
 	usage     bool // stream_options.include_usage
 	scores    bool
@@ -75,6 +76,9 @@ func (s *Server) decodeChat(f fields) (*call, *fault) {
 func (c *call) common(s *Server, f fields) {
 	c.params = samplingParams(f, s.cfg.Sampling)
 	c.params.LogitBias = logitBias(f)
+	if c.endless, _ = f.boolean("ignore_eos"); c.endless {
+		c.params.LogitBias = neverEnd(c.params.LogitBias, s.tok.EndIDs())
+	}
 	engineKeys(f, &c.params)
 	c.think = thinking(f, s.cfg.Thinking)
 	if v, ok := f.boolean("parallel_tool_calls"); ok {
@@ -191,6 +195,7 @@ func (s *Server) capable(ctx context.Context, c *call) *fault {
 		param, key string
 	}{
 		{c.scores, "logprobs", engine.KeyLogprobs},
+		{c.endless, "ignore_eos", engine.KeyLogitBias},
 		{len(c.params.LogitBias) > 0, "logit_bias", engine.KeyLogitBias},
 		{c.format != "text", c.formatParam, engine.KeyTokenMask},
 		{c.choice.required, "tool_choice", engine.KeyTokenMask},

@@ -86,6 +86,16 @@ func logitBias(f fields) []engine.Bias {
 	return out
 }
 
+// neverEnd forbids the ids that end an answer.
+func neverEnd(all []engine.Bias, ends []int32) []engine.Bias {
+	for _, id := range ends {
+		all = slices.DeleteFunc(all, func(b engine.Bias) bool { return b.ID == id })
+		all = append(all, engine.Bias{ID: id, Bias: -100})
+	}
+	slices.SortFunc(all, func(a, b engine.Bias) int { return int(a.ID - b.ID) })
+	return all
+}
+
 // logprobs reads the pair of Chat Completions: how many alternatives each token
 // comes with; ask is false where no scores are wanted.
 func logprobs(f fields) (top int, ask bool) {

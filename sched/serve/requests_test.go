@@ -517,6 +517,7 @@ func TestUnavailableMembersAreNamed(t *testing.T) {
 			r.refused(chatPath, ask("x", name, []any{"SECRET"}), name)
 		}
 		r.refused(chatPath, ask("x", "logit_bias", object{"5": 1}), "logit_bias")
+		r.refused(chatPath, ask("x", "ignore_eos", true), "ignore_eos")
 		r.refused(chatPath, ask("x", "logit_bias", object{"SECRET": 1}), "logit_bias")
 		r.refused(chatPath, ask("x", "strata_prefix", object{"chars": 1}), "strata_prefix.chars")
 		r.refused(chatPath, ask("x", "strata_prefix", object{"messages": 2}), "strata_prefix.messages")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,5 +83,15 @@ func TestTokenizerOfAnotherModelIsRefused(t *testing.T) {
 	}
 	if vocabularyFits(nil, small) != nil {
 		t.Error("an engine that told nothing is refused")
+	}
+}
+
+// ignore_eos forbids every end, whatever the client said of it, in the order that
+// the engine wants.
+func TestEndlessAnswersForbidTheEnds(t *testing.T) {
+	got := neverEnd([]engine.Bias{{ID: 7, Bias: 3}, {ID: 9, Bias: 50}}, []int32{9, 2})
+	want := []engine.Bias{{ID: 2, Bias: -100}, {ID: 7, Bias: 3}, {ID: 9, Bias: -100}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
