@@ -43,7 +43,7 @@ func (p *progress) say(format string, args ...any) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
-	fmt.Fprintf(p.w, format+"\n", args...)
+	_, _ = io.WriteString(p.w, results.Printable(fmt.Sprintf(format, args...))+"\n")
 }
 
 // begin starts the bar over so many slots.

@@ -111,14 +111,20 @@ func printFinding(out io.Writer, f results.Finding) {
 	if head == "FAIL" && f.Weight != "" {
 		head += " (" + f.Weight + ")"
 	}
-	fmt.Fprintf(out, "%s %s: %s\n", head, f.Check, f.Text)
+	fmt.Fprintf(out, "%s %s: %s\n", head, f.Check, indented(f.Text))
 	if len(f.Records) > 0 {
-		fmt.Fprintf(out, "    records: %s\n", strings.Join(f.Records, ", "))
+		fmt.Fprintf(out, "    records: %s\n", indented(strings.Join(f.Records, ", ")))
 	}
 	if f.Evidence != "" {
-		fmt.Fprintf(out, "    evidence: %s\n", f.Evidence)
+		fmt.Fprintf(out, "    evidence: %s\n", indented(f.Evidence))
 	}
 	if f.Command != "" && !strings.HasPrefix(f.Command, "interlude audit") { // that is what was just run
-		fmt.Fprintf(out, "    see: %s\n", f.Command)
+		fmt.Fprintf(out, "    see: %s\n", indented(f.Command))
 	}
+}
+
+// indented keeps the lines of a text under the one that it begins on, so that none
+// can pass for a line of ours.
+func indented(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n      ")
 }

@@ -8,12 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"interlude/results"
 )
 
 // Exit codes of the built binary (`go run` turns every failure into 1).
@@ -61,15 +64,28 @@ func run(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &e):
 		if e.err != nil {
-			fmt.Fprintln(os.Stderr, "interlude:", e.err)
+			complain(e.err.Error())
 		}
 		return e.code
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "interlude: interrupted:", err)
+		complain("interrupted: " + err.Error())
 		return exitInterrupted
 	}
-	fmt.Fprintln(os.Stderr, "interlude:", err)
+	complain(err.Error())
 	return exitFailed
+}
+
+// complain prints an error. It may quote what an engine or a run directory says.
+func complain(text string) { fmt.Fprintln(os.Stderr, "interlude:", results.Printable(text)) }
+
+// printable is where the verbs write that show what others wrote.
+type printable struct{ io.Writer }
+
+func (p printable) Write(b []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, results.Printable(string(b))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 func newRoot() *cobra.Command {
@@ -95,6 +111,11 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 				hint = "; did you mean " + strings.Join(near, " or ") + "?"
 			}
 			return usage("unknown command %q%s (see interlude --help)", args[0], hint)
+		},
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			if cmd.GroupID == "judge" || cmd.GroupID == "measure" {
+				cmd.SetOut(printable{cmd.OutOrStdout()})
+			}
 		},
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,

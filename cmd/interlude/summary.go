@@ -26,6 +26,11 @@ func strictJSON(b []byte, v any) error {
 
 // printSummary says on a terminal what the first screen of the report says.
 func printSummary(out io.Writer, s results.Summary) {
+	if !measured(s) {
+		fmt.Fprintf(out, "\n%s: nothing was measured\n", s.Verdict)
+		printReasons(out, s)
+		return
+	}
 	what := "measured on a real engine"
 	if s.Emulated != "" {
 		what = fmt.Sprintf("on the stand-in engine, profile %s: its times are a profile's, not hardware's", s.Emulated)
@@ -34,12 +39,7 @@ func printSummary(out io.Writer, s results.Summary) {
 		what += fmt.Sprintf(", speed ×%g", s.Speed)
 	}
 	fmt.Fprintf(out, "\n%s  (%s)\n", s.Verdict, what)
-	for _, r := range s.Reasons {
-		fmt.Fprintln(out, "  -", r)
-	}
-	if len(s.Arms) == 0 {
-		return
-	}
+	printReasons(out, s)
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, value func(*results.Arm) string, delta string) {
@@ -65,6 +65,22 @@ func printSummary(out io.Writer, s results.Summary) {
 	row("lost prefix tokens", func(a *results.Arm) string { return count(a.LostPrefix) }, "")
 	_ = w.Flush()
 	fmt.Fprintf(out, "n = %d pairs\n", s.Pairs)
+}
+
+// measured reports whether any request was sent that counts.
+func measured(s results.Summary) bool {
+	for _, a := range s.Arms {
+		if a.Requests.Sent > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func printReasons(out io.Writer, s results.Summary) {
+	for _, r := range s.Reasons {
+		fmt.Fprintln(out, "  -", indented(r))
+	}
 }
 
 // armNames are off, on, and then the controls by name.

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,7 +96,12 @@ func (s *source) config(p *page) {
 		}
 		seen[slot.Arm] = true
 		p.para("Configuration of arm %s, resolved:", escape(slot.Arm))
-		p.fence("json", string(slot.Config))
+		var b bytes.Buffer
+		if err := json.Indent(&b, slot.Config, "", "  "); err != nil {
+			b.Reset()
+			b.Write(slot.Config)
+		}
+		p.fence("json", b.String())
 	}
 }
 
@@ -157,20 +164,34 @@ func (s *source) notes(p *page) {
 	if len(list) == 0 {
 		p.para("No check failed, and nothing was disclosed.")
 	}
-	for i, f := range list {
-		same := 1
-		for _, g := range list[i+1:] {
-			if g.Check == f.Check && g.Text == f.Text {
-				same++
-			}
-		}
-		if slices.ContainsFunc(list[:i], func(g results.Finding) bool { return g.Check == f.Check && g.Text == f.Text }) {
-			continue // said once, with its count
-		}
-		s.note(p, f, same)
+	for _, g := range alike(list) {
+		s.note(p, g[0], len(g))
 	}
 	p.end()
 	s.attempts(p)
+}
+
+// alike groups findings that differ in their numbers only, so that what happened in
+// each of sixteen slots is said once. What names records stands alone.
+func alike(list []results.Finding) [][]results.Finding {
+	var groups [][]results.Finding
+	index := map[string]int{}
+	for _, f := range list {
+		key := f.Check + f.Weight + strings.Map(func(r rune) rune {
+			if r >= '0' && r <= '9' || r == '.' {
+				return -1
+			}
+			return r
+		}, f.Text)
+		at, ok := index[key]
+		if !ok || len(f.Records) > 0 {
+			at = len(groups)
+			index[key] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], f)
+	}
+	return groups
 }
 
 // note is one failed check: what it found, the raw evidence, the command that
@@ -178,7 +199,7 @@ func (s *source) notes(p *page) {
 func (s *source) note(p *page, f results.Finding, times int) {
 	text := escape(f.Text)
 	if times > 1 {
-		text += fmt.Sprintf(" (%d times)", times)
+		text += fmt.Sprintf(" (and %d more like it)", times-1)
 	}
 	long := len(f.Evidence) > 80 || strings.Contains(f.Evidence, "\n")
 	if f.Evidence != "" && !long && times == 1 {
@@ -217,7 +238,7 @@ func (s *source) attempts(p *page) {
 		if a.Run == s.run.ID {
 			what = "this run"
 		}
-		rows = append(rows, []string{fmt.Sprint(a.N), mark(code(a.Run)), a.Time, what, end.Why})
+		rows = append(rows, []string{fmt.Sprint(a.N), mark(code(a.Run)), a.Time, what, gist(end.Why)})
 	}
 	p.table(true, []string{"n", "run", "started", "ended as", "why"}, rows)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"interlude/results"
+	"interlude/results/stats"
 )
 
 // Part is one run of a dossier: its directory and how a reader gets to it.
@@ -59,22 +60,27 @@ func DossierPR(parts []Part) ([]byte, error) {
 	p.para("### Validation")
 	p.para("Tested revision: %s.", code(orDash(d.revision)))
 	p.para("Passed:")
-	for i := range d.parts {
-		if d.current(i) {
+	for i, s := range d.parts {
+		if d.current(i) && stats.ExitCode(s.summary.Verdict) == 0 {
 			p.item("%s", d.line(i))
 		}
 	}
 	p.end()
 	p.para("Failed attempts:")
-	n := 0
+	n := d.findings(&p, results.Broken, results.Invalid, results.Worse, results.Doubt)
 	for i, s := range d.parts {
-		for _, f := range s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt, results.Note) {
-			p.item("%s: %s (%s): %s", code(d.links[i]), escape(f.Check), f.Weight, escape(f.Text))
+		if d.current(i) && stats.ExitCode(s.summary.Verdict) != 0 {
+			p.item("%s", d.line(i))
 			n++
 		}
 	}
 	if n == 0 {
 		p.item("None in these runs.")
+	}
+	p.end()
+	p.para("Disclosed:")
+	if d.findings(&p, results.Note) == 0 {
+		p.item("Nothing.")
 	}
 	p.end()
 	d.notRun(&p)
@@ -92,6 +98,17 @@ func DossierPR(parts []Part) ([]byte, error) {
 	p.end()
 	d.limits(&p)
 	return []byte(strings.ReplaceAll(p.String(), "\n## ", "\n### ")), nil
+}
+
+// findings lists the failed checks of the given weights, run by run.
+func (d *dossier) findings(p *page, weights ...string) (n int) {
+	for i, s := range d.parts {
+		for _, g := range alike(s.failedFindings(weights...)) {
+			p.item("%s: %s", code(d.links[i]), finding(g))
+			n++
+		}
+	}
+	return n
 }
 
 // dossier is several runs, the newest last.

@@ -13,6 +13,11 @@ import (
 // correctness, and the reference beside it.
 func (s *source) first(p *page) {
 	p.heading(1, s.headline())
+	if s.nothing() {
+		p.para("**Nothing was measured,** so nothing below says anything about the server:")
+		p.fence("text", s.cause())
+		return
+	}
 	s.banner(p)
 	p.para("%s", s.sentence())
 	for _, r := range s.summary.Reasons {
@@ -34,7 +39,11 @@ func (s *source) first(p *page) {
 }
 
 func (s *source) headline() string {
-	parts := []string{s.verdict() + ": " + escape(s.plan.Name)}
+	verdict := s.verdict()
+	if s.nothing() {
+		verdict += ", nothing was measured"
+	}
+	parts := []string{verdict + ": " + escape(s.plan.Name)}
 	if s.run.Emulated != "" {
 		parts = append(parts, "emulated engine, profile "+escape(s.run.Emulated))
 	} else if b := s.backend(); b != "" {
@@ -44,6 +53,39 @@ func (s *source) headline() string {
 		parts = append(parts, fmt.Sprintf("×%g", s.run.Speed))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// nothing reports whether no request was sent that counts.
+func (s *source) nothing() bool {
+	for i := range s.records {
+		if s.records[i].Sent > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// cause is why nothing was measured, as the audit says it.
+func (s *source) cause() string {
+	for _, f := range s.findings {
+		if f.Check == "measured" && f.Status == "fail" {
+			return strings.TrimPrefix(f.Text, "nothing was measured: ")
+		}
+	}
+	return orDash(s.run.Why)
+}
+
+// gist is the first line of a text, cut where it gets long; the rest is in the files.
+func gist(s string) string {
+	const most = 200
+	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
+	if r := []rune(line); len(r) > most {
+		line, more = string(r[:most]), true
+	}
+	if more || rest != "" {
+		line += " …"
+	}
+	return line
 }
 
 // verdict adds the margin to NO DIFFERENCE.
@@ -75,7 +117,7 @@ func (s *source) banner(p *page) {
 		p.para("%s", text)
 	}
 	if s.run.Status != "complete" {
-		p.para("> **The run is not complete** (%s): %s", escape(s.run.Status), escape(s.run.Why))
+		p.para("> **The run is not complete** (%s): %s", escape(s.run.Status), escape(gist(s.run.Why)))
 	}
 }
 
@@ -109,15 +151,42 @@ func (s *source) oneArmSentence() string {
 	return text
 }
 
-// interval writes a delta as a ratio with its 95 % interval.
+// interval writes a delta with its 95 % interval, all in one notation.
 func interval(d results.Delta) string {
-	switch {
-	case d.Ratio == nil:
+	if d.Ratio == nil {
 		return "no ratio"
-	case d.Low == nil || d.High == nil:
-		return change(*d.Ratio) + ", no interval"
 	}
-	return fmt.Sprintf("%s, 95 %% interval %s to %s", change(*d.Ratio), change(*d.Low), change(*d.High))
+	write, low, high := notation(d)
+	if low == nil || high == nil {
+		return write(*d.Ratio) + ", no interval"
+	}
+	return fmt.Sprintf("%s, 95 %% interval %s to %s", write(*d.Ratio), write(*low), write(*high))
+}
+
+// ends is interval for a table whose head names the 95 %.
+func ends(d results.Delta) string {
+	text, between, ok := strings.Cut(interval(d), ", 95 % interval ")
+	if !ok {
+		return text
+	}
+	return text + " (" + between + ")"
+}
+
+// notation chooses how a ratio is read most easily: a factor where it is one
+// throughout its interval, a change in percent where it is near 1. low and high are
+// the ends in the order in which that notation grows.
+func notation(d results.Delta) (write func(float64) string, low, high *float64) {
+	low, high = d.Low, d.High
+	all := func(holds func(float64) bool) bool {
+		return holds(*d.Ratio) && (low == nil || holds(*low)) && (high == nil || holds(*high))
+	}
+	switch {
+	case *d.Ratio >= 0.5 && *d.Ratio <= 2 || *d.Ratio <= 0:
+		return change, low, high
+	case all(func(v float64) bool { return v > 0 && v < 1 }):
+		return func(v float64) string { return "÷ " + digits(1/v) }, high, low
+	}
+	return func(v float64) string { return "× " + digits(v) }, low, high
 }
 
 // effects is the table of the headline numbers.
@@ -135,7 +204,7 @@ func (s *source) effects(p *page) {
 		d, known := s.delta(key)
 		row := []string{name, a, b, dash, dash, dash}
 		if known {
-			row[3], row[4] = interval(d), fmt.Sprint(d.N)
+			row[3], row[4] = ends(d), fmt.Sprint(d.N)
 			if d.PSignFlip != nil {
 				row[5] = fmt.Sprintf("%.3g", *d.PSignFlip)
 			}
@@ -154,7 +223,7 @@ func (s *source) effects(p *page) {
 	add("total tok/s (prompt too)", optNumber(off.TotalTokS, 2), optNumber(on.TotalTokS, 2), "", none)
 	add("pair, sent to last token", optSecs(off.Block), optSecs(on.Block), "block_s", func(r published) string { return both(r.block, secs) })
 	add("long answer, end to end", distText(off.LongE2E), distText(on.LongE2E), "", none)
-	add("longest pause of a stream", optSecs(off.LongestPause), optSecs(on.LongestPause), "", none)
+	add("longest pause of a stream by a park", optSecs(off.LongestPause), optSecs(on.LongestPause), "", none)
 	add("parks (witness)", optInt(off.Parks), optInt(on.Parks), "", none)
 	add("switch cost", optSecs(off.Switch), optSecs(on.Switch), "", none)
 	p.table(false, head, rows)

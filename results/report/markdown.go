@@ -7,6 +7,8 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"interlude/results"
 )
 
 // page builds a Markdown text.
@@ -42,7 +44,7 @@ func (p *page) end() {
 // fence writes raw text in a code fence that is longer than any inside it, so
 // that nothing an answer holds can end it.
 func (p *page) fence(lang, text string) {
-	mark := "```"
+	mark, text := "```", results.Printable(text)
 	for strings.Contains(text, mark) {
 		mark += "`"
 	}
@@ -137,19 +139,17 @@ func code(s string) string {
 	return ticks + s + ticks
 }
 
-// oneLine replaces what a reader or a table would take for a line break, and
-// other control characters, by visible signs.
+// oneLine replaces what a reader or a table would take for a line break, and what
+// is not printable, by visible signs.
 func oneLine(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f' || r == '\u0085':
+	s = strings.Map(func(r rune) rune {
+		switch r {
+		case '\n', '\r', '\u2028', '\u2029', '\v', '\f', '\u0085':
 			return '⏎'
-		case r == '\t':
+		case '\t':
 			return ' '
-		case r < ' ' || r == 0x7f:
-			return '\uFFFD'
 		}
 		return r
-	}, s)
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return results.Printable(s)
 }

@@ -3,7 +3,36 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"interlude/results"
 )
+
+// TestIntervalHasOneNotation: an estimate and its ends are written alike, the
+// smaller end first.
+func TestIntervalHasOneNotation(t *testing.T) {
+	for want, v := range map[string][3]float64{
+		"÷ 12.0, 95 % interval ÷ 1.46 to ÷ 98.0":        {1 / 12.0, 1 / 98.0, 0.6836},
+		"× 0.0833, 95 % interval × 0.0102 to × 1.20":    {1 / 12.0, 1 / 98.0, 1.2},
+		"× 3.00, 95 % interval × 2.00 to × 123":         {3, 2, 123.4},
+		"-3.75 %, 95 % interval -4.00 % to +1.00 %":     {0.9625, 0.96, 1.01},
+		"-20.00 %, 95 % interval -80.00 % to +150.00 %": {0.8, 0.2, 2.5},
+	} {
+		if got := interval(results.Delta{Ratio: &v[0], Low: &v[1], High: &v[2]}); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}
+
+// TestGistIsShort: one line of a log stands in a table, not the log.
+func TestGistIsShort(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "short": "short", "first\nsecond\nthird": "first …", strings.Repeat("ä", 300): strings.Repeat("ä", 200) + " …",
+	} {
+		if got := gist(in); got != want {
+			t.Errorf("%q gives %q", in, got)
+		}
+	}
+}
 
 func TestTableSurvivesAnyCell(t *testing.T) {
 	var p page

@@ -37,17 +37,23 @@ func optNumber(v *float64, digits int) string {
 	return strconv.FormatFloat(*v, 'f', digits, 64)
 }
 
-// change writes a ratio B/A as a signed change in percent, large ones as a factor.
+// change writes a ratio B/A as a signed change in percent.
 func change(ratio float64) string {
-	switch {
-	case ratio <= 0 || math.IsNaN(ratio) || math.IsInf(ratio, 0):
+	if ratio <= 0 || math.IsNaN(ratio) || math.IsInf(ratio, 0) {
 		return dash
-	case ratio < 0.5:
-		return fmt.Sprintf("÷ %.1f", 1/ratio)
-	case ratio > 2:
-		return fmt.Sprintf("× %.1f", ratio)
 	}
 	return fmt.Sprintf("%+.2f %%", 100*(ratio-1))
+}
+
+// digits writes a factor with three significant digits, whole ones in full.
+func digits(v float64) string {
+	switch {
+	case v <= 0 || math.IsNaN(v) || math.IsInf(v, 0):
+		return dash
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, 2-int(math.Floor(math.Log10(v)))), 64)
 }
 
 // nearestRank is the percentile q of values by ceiling, as everywhere in this

@@ -60,7 +60,7 @@ func (s *source) oneArm(p *page) {
 	add("lost prefix tokens", optInt(a.LostPrefix), func(h hour) string { return h.lost })
 	add("tokens read again", optInt(a.Reread), none)
 	add("switch cost", optSecs(a.Switch), none)
-	add("longest pause of a stream", optSecs(a.LongestPause), none)
+	add("longest pause of a stream by a park", optSecs(a.LongestPause), none)
 	add("output tok/s over the run", optNumber(a.OutputTokS, 2), none)
 	p.table(false, head, rows)
 	s.gravest(p)

@@ -30,6 +30,13 @@ func armColour(arm string) color.Color {
 	return color.RGBA{0x66, 0x66, 0x66, 0xff}
 }
 
+// pale is a colour two thirds of the way to white.
+func pale(c color.Color) color.Color {
+	r, g, b, _ := c.RGBA()
+	light := func(v uint32) uint8 { return uint8((v>>8 + 2*0xff) / 3) }
+	return color.RGBA{light(r), light(g), light(b), 0xff}
+}
+
 func grey(v uint8) color.Color { return color.RGBA{v, v, v, 0xff} }
 
 // newPlot is an empty plot in a sans-serif face.
@@ -220,10 +227,11 @@ type lane struct {
 	sent  float64      // s since the first request of its arm was sent
 	end   float64      // last token
 	spans [][2]float64 // in which its tokens flowed
+	parks [][2]float64 // in which the server had parked it
 }
 
-// timelinePlot shows when each request waited (thin line) and when its tokens
-// flowed (bar), arm above arm on the same clock.
+// timelinePlot shows when each request waited (thin line), when its tokens flowed
+// (bar) and when it was parked (pale bar), arm above arm on the same clock.
 func timelinePlot(title string, lanes []lane) ([]byte, error) {
 	p := newPlot(title, "seconds since the first request of the arm was sent", "")
 	grid := plotter.NewGrid()
@@ -252,13 +260,18 @@ func timelinePlot(title string, lanes []lane) ([]byte, error) {
 		}
 		wait.Color, wait.Width = grey(0xaa), 1.4
 		p.Add(wait)
-		for _, s := range l.spans {
-			bar, err := plotter.NewLine(plotter.XYs{{X: s[0], Y: y}, {X: s[1], Y: y}})
-			if err != nil {
-				return nil, err
+		for _, kind := range []struct {
+			spans  [][2]float64
+			colour color.Color
+		}{{l.parks, pale(armColour(l.arm))}, {l.spans, armColour(l.arm)}} {
+			for _, s := range kind.spans {
+				bar, err := plotter.NewLine(plotter.XYs{{X: s[0], Y: y}, {X: s[1], Y: y}})
+				if err != nil {
+					return nil, err
+				}
+				bar.Color, bar.Width = kind.colour, 9
+				p.Add(bar)
 			}
-			bar.Color, bar.Width = armColour(l.arm), 9
-			p.Add(bar)
 		}
 	}
 	p.Y.Min, p.Y.Max = -0.7, rows-0.3

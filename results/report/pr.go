@@ -123,7 +123,7 @@ func (s *source) prPassed(p *page) {
 }
 
 // prFailed keeps in every claim that does not hold, every failed check and every
-// earlier attempt.
+// earlier attempt; what was disclosed and changes no verdict stands apart.
 func (s *source) prFailed(p *page) {
 	p.para("Failed attempts:")
 	n := 0
@@ -136,12 +136,8 @@ func (s *source) prFailed(p *page) {
 			item("%s", c.text)
 		}
 	}
-	said := map[string]bool{}
-	for _, f := range s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt, results.Note) {
-		if text := fmt.Sprintf("%s (%s): %s", escape(f.Check), f.Weight, escape(f.Text)); !said[text] {
-			said[text] = true
-			item("%s", text)
-		}
+	for _, g := range alike(s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt)) {
+		item("%s", finding(g))
 	}
 	ends := map[string]results.Attempt{}
 	for _, a := range s.data.Attempts {
@@ -158,12 +154,30 @@ func (s *source) prFailed(p *page) {
 		if ok {
 			what = strings.TrimSpace(end.Verdict + " " + end.Why)
 		}
-		item("Earlier attempt %d, %s, %s: %s", a.N, code(a.Run), a.Time, escape(what))
+		item("Earlier attempt %d, %s, %s: %s", a.N, code(a.Run), a.Time, escape(gist(what)))
 	}
 	if n == 0 {
 		p.item("None: this is the first start at this workload and target, and no check failed.")
 	}
 	p.end()
+	notes := alike(s.failedFindings(results.Note))
+	if len(notes) == 0 {
+		return
+	}
+	p.para("Disclosed:")
+	for _, g := range notes {
+		p.item("%s", finding(g))
+	}
+	p.end()
+}
+
+// finding is a group of findings in one line.
+func finding(group []results.Finding) string {
+	text := fmt.Sprintf("%s (%s): %s", escape(group[0].Check), group[0].Weight, escape(group[0].Text))
+	if len(group) > 1 {
+		text += fmt.Sprintf(" (and %d more like it)", len(group)-1)
+	}
+	return text
 }
 
 // day is the date of an RFC 3339 time.

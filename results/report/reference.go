@@ -31,7 +31,9 @@ func both(v [2]float64, format func(float64) string) string {
 	if v[0] == 0 {
 		return dash
 	}
-	return format(v[0]) + " → " + format(v[1]) + " (" + change(v[1]/v[0]) + ")"
+	ratio := v[1] / v[0]
+	write, _, _ := notation(results.Delta{Ratio: &ratio})
+	return format(v[0]) + " → " + format(v[1]) + " (" + write(ratio) + ")"
 }
 
 // arm returns an arm of the summary; an empty one where the run has none, so that

@@ -98,7 +98,7 @@ func (s *source) plots(files Files) error {
 		files["plots/ttft-over-time.svg"] = img
 	}
 	if pair, lanes := s.timeline(); len(lanes) > 0 {
-		img, err := timelinePlot(fmt.Sprintf("Who held the engine, pair %d (thin line: waiting; bar: tokens flow)%s", pair, s.tag()), lanes)
+		img, err := timelinePlot(fmt.Sprintf("Who held the engine, pair %d (thin line: waiting; bar: tokens flow; pale: parked)%s", pair, s.tag()), lanes)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (s *source) pairLines() []pairLine {
 func (s *source) pictures(p *page, files Files) {
 	if files["plots/timeline.svg"] != nil {
 		p.para("![Timeline of one pair](plots/timeline.svg)")
-		p.para("One pair on one clock, from the client's own stamps. A thin line is a request that waits, a bar is one whose tokens flow. With the flag on, the gap in a long answer is its park: the engine was somebody else's.")
+		p.para("One pair on one clock, from the client's own stamps. A thin line is a request that waits, a bar is one whose tokens flow, a pale bar one that the server says it has parked: the engine was somebody else's. Any other gap is the engine's or the machine's own.")
 	}
 	if files["plots/ttft-over-time.svg"] != nil {
 		p.para("![TTFT over the run](plots/ttft-over-time.svg)")

@@ -117,7 +117,7 @@ func (s *source) whoPays(p *page) {
 	}
 	p.para("The ten that lost most (negative: even these were faster):")
 	p.table(false, []string{"request", "class", "E2E off", "E2E on", "more"}, rows)
-	p.para("Longest pause of a stream: %s with the flag off, %s with it on.", optSecs(s.arm(results.Off).LongestPause), optSecs(s.arm(results.On).LongestPause))
+	p.para("Longest pause of a stream by a park: %s with the flag off, %s with it on.", optSecs(s.arm(results.Off).LongestPause), optSecs(s.arm(results.On).LongestPause))
 }
 
 // parks says where streams were interrupted and what it cost.

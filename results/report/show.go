@@ -23,13 +23,17 @@ func Show(fsys fs.FS, id string) ([]byte, error) {
 		judged = s.judgements
 	}
 	var b strings.Builder
-	known := map[string]bool{}
+	known := map[string][]int{} // slots
 	for i := range data.Records {
 		r := &data.Records[i]
-		known[r.Request] = true
+		known[r.Request] = append(known[r.Request], r.Slot)
 		if r.ID == id || r.Request == id {
 			showOne(&b, r, judged)
 		}
+	}
+	if _, request, ok := strings.Cut(id, "/"); b.Len() == 0 && ok && known[request] != nil {
+		slots := known[request]
+		return nil, fmt.Errorf("show: no request %q in this run: %s was sent in slots %d to %d", id, request, slices.Min(slots), slices.Max(slots))
 	}
 	if b.Len() == 0 {
 		return nil, fmt.Errorf("show: no request %q in this run: it has %s, each as SLOT/REQUEST or REQUEST", id, strings.Join(slices.Sorted(maps.Keys(known)), ", "))

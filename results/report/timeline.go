@@ -42,7 +42,7 @@ func (s *source) lanes(pair int, arm string) []lane {
 	for _, r := range recs {
 		base := recs[0].Sent
 		end := max(r.LastToken, r.End)
-		lanes = append(lanes, lane{arm: arm, name: r.Request + " (" + r.Class + ")", sent: results.Seconds(base, r.Sent), end: results.Seconds(base, end), spans: flows(r, base)})
+		lanes = append(lanes, lane{arm: arm, name: r.Request + " (" + r.Class + ")", sent: results.Seconds(base, r.Sent), end: results.Seconds(base, end), spans: flows(r, base), parks: parked(r, base)})
 	}
 	return lanes
 }
@@ -67,6 +67,23 @@ func flows(r *results.Record, base results.Stamp) [][2]float64 {
 		prev = c.At
 	}
 	return append(spans, [2]float64{results.Seconds(base, start), max(results.Seconds(base, prev), results.Seconds(base, start)+0.02)})
+}
+
+// parked are the stretches in which the server had parked a stream: from its
+// comment to the next output. Other gaps are the engine's or the machine's own.
+func parked(r *results.Record, base results.Stamp) [][2]float64 {
+	var spans [][2]float64
+	for _, s := range r.States {
+		if s.Text != "parked" {
+			continue
+		}
+		until := r.End
+		if i := slices.IndexFunc(r.Chunks, func(c results.Chunk) bool { return c.At > s.At }); i >= 0 {
+			until = r.Chunks[i].At
+		}
+		spans = append(spans, [2]float64{results.Seconds(base, s.At), results.Seconds(base, until)})
+	}
+	return spans
 }
 
 // overTime is every completed probe's TTFT against the time at which it was due,

@@ -1,0 +1,68 @@
+package report_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"interlude/audit/audittest"
+	"interlude/results"
+	"interlude/results/report"
+)
+
+// What a reader meets first must be what matters, said once.
+
+func TestNothingMeasuredSaysSoFirst(t *testing.T) {
+	const cause = "slot 1 (off): the server ended before it was ready: exit status 1; its last words:\n  engine: boom"
+	_, page := render(t, judged(t, audittest.Options{}, func(b *audittest.Build) {
+		b.Records, b.Run.Slots = nil, b.Run.Slots[:1]
+		b.Run.Status, b.Run.Why, b.Run.Emulated = "aborted", "ab: "+cause, ""
+		s := &b.Run.Slots[0]
+		s.Complete, s.Why, s.Info, s.Flag, s.ReadyS, s.Witness = false, cause, nil, nil, 0, nil
+	}))
+	if !strings.HasPrefix(page, "# INVALID, nothing was measured: smoke\n") {
+		t.Errorf("the page begins %.80q", page)
+	}
+	first, _, _ := strings.Cut(page, "## What was run")
+	if !strings.Contains(first, cause) || strings.Contains(first, "|") {
+		t.Errorf("the first screen of a run without data:\n%s", first)
+	}
+}
+
+func TestDisclosuresAreNoFailedAttempts(t *testing.T) {
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
+		for slot := range 8 {
+			b.Events = append(b.Events, results.Event{Time: fmt.Sprintf("2026-11-29T12:00:0%d.000Z", slot), Slot: slot + 1, Kind: "deviation",
+				Text: fmt.Sprintf("the machine was not idle within 10.%ds (%d %% busy) when the slot started", slot, 60+slot)})
+		}
+		b.Events = append(b.Events, results.Event{Time: "2026-11-29T12:00:09.000Z", Kind: "disclosure", Text: "the lights flickered"})
+	})
+	_, page := render(t, dir)
+	if n := strings.Count(page, "the machine was not idle"); n != 1 || !strings.Contains(page, "(and 7 more like it)") {
+		t.Errorf("the page says %d times that the machine was busy", n)
+	}
+	pr, err := report.PR(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(pr), "Failed attempts:")
+	failed, disclosed, ok := strings.Cut(rest, "Disclosed:")
+	if !ok || !strings.Contains(failed, "None") || strings.Contains(failed, "flickered") || !strings.Contains(disclosed, "flickered") || !strings.Contains(disclosed, "and 7 more") {
+		t.Errorf("failed attempts:%s\ndisclosed:%s", failed, disclosed)
+	}
+	both, err := report.DossierPR([]report.Part{{Link: "run", FS: os.DirFS(dir)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rest, _ := strings.Cut(string(both), "Failed attempts:"); !strings.Contains(rest, "None in these runs") {
+		t.Errorf("over several runs:%s", rest)
+	}
+}
+
+func TestShowKnowsTheSlots(t *testing.T) {
+	dir := os.DirFS(judged(t, audittest.Options{}, nil))
+	if _, err := report.Show(dir, "99/P1"); err == nil || !strings.Contains(err.Error(), "P1 was sent in slots 1 to 8") {
+		t.Error(err)
+	}
+}
