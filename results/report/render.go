@@ -51,6 +51,7 @@ func Render(fsys fs.FS) (Files, error) {
 // numbers are the sections that a run's timings fill.
 func (s *source) numbers(p *page) error {
 	s.cells(p)
+	s.beside(p)
 	s.decision(p)
 	s.classes(p)
 	if err := s.waterfall(p); err != nil {
