@@ -19,6 +19,8 @@ type gen struct {
 	read      int // of its last PP
 	generated int
 	ended     bool
+	finish    sched.Finish
+	parked    bool          // the machine parked its request then
 	drain     float64       // s from the STOP to the DONE of the holder that made room for it; 0 none was stopped
 	from      time.Duration // its GEN was written
 	first     time.Duration // its first token; 0 none came
@@ -73,6 +75,10 @@ func readJournal(raw []byte) (tale, error) {
 			switch a.Kind {
 			case sched.Stop:
 				stopped = e.At
+			case sched.Told:
+				if n := len(t.gens) - 1; a.State == sched.StateParked && n >= 0 && t.gens[n].id == a.ID {
+					t.gens[n].parked = true
+				}
 			case sched.Start:
 				t.gens = append(t.gens, gen{id: a.ID, upto: a.Upto, reused: -1, drain: drain, from: e.At, process: process})
 				open = len(t.gens) - 1
@@ -92,11 +98,8 @@ func (g *gen) hear(e sched.Event, at int) int {
 		g.read = e.N
 	case sched.FirstToken:
 		g.first = e.At
-	case sched.Done:
-		g.generated, g.ended, g.to = e.Stats.Generated, true, e.At
-		return -1
-	case sched.SliceDone:
-		g.generated, g.ended, g.to = 1, true, e.At
+	case sched.Done, sched.SliceDone:
+		g.generated, g.finish, g.ended, g.to = e.Stats.Generated, e.Finish, true, e.At
 		return -1
 	case sched.Refused, sched.EngineDied:
 		g.to = e.At
@@ -131,7 +134,7 @@ func (e *evidence) checkJournal() {
 		for _, c := range []struct {
 			name string
 			want uint64
-		}{{"preemptions", t.Counters.Preemptions}, {"resumes", t.Counters.Resumes}, {"drained_tokens", t.Counters.Drained},
+		}{{"preemptions", t.Counters.Preemptions}, {"forced_parks", t.Counters.Forced}, {"resumes", t.Counters.Resumes}, {"drained_tokens", t.Counters.Drained},
 			{"lost_prefix_tokens", t.Counters.LostPrefix}, {"reread_tokens", t.Counters.Reread}} {
 			if got, ok := counter(s.Witness, c.name); ok && err == nil && s.Complete && uint64(got) != c.want {
 				e.fail("journal_counters", results.Invalid, nil, "", "slot %d (%s): the server shows %s = %g, its journal gives %d", n, s.Arm, c.name, got, c.want)
@@ -163,10 +166,12 @@ func recountByName(log engineLog, t tale, chunk int) (reuse, error) {
 		}
 		if k := before[g.id]; k > 0 && gens[k-1].process == g.process {
 			p := gens[k-1]
-			if p.upto == 0 {
-				out.Continuations++ // the next slice of a read continues no stop
+			if p.parked { // the next slice of a read, or a GEN tried again, continues no park
+				out.Continuations++
 			}
 			switch {
+			case p.finish == sched.FinishNonfinite: // its state is of no use, so nothing promises to keep it
+				out.Reread += max(0, p.read-run.Reused)
 			case p.upto > 0:
 				out.Lost += max(0, p.upto-run.Reused)
 			case p.generated > 0:

@@ -216,3 +216,97 @@ func TestSlicesAreNoStops(t *testing.T) {
 		t.Errorf("a slice lost is not named:\n%s", dump(r))
 	}
 }
+
+// drive lets a real machine meet events 100 ms apart and keeps the journal.
+type drive struct {
+	*story
+	at time.Duration
+}
+
+func drives(t *testing.T, cfg sched.Config, e sched.Engine) *drive {
+	t.Helper()
+	d := &drive{story: &story{m: sched.New(cfg)}}
+	var err error
+	if d.journal, err = sched.AppendJournalHeader(nil, cfg); err != nil {
+		t.Fatal(err)
+	}
+	d.meet(t, sched.Event{Kind: sched.LoadAsked}, sched.Load)
+	d.meet(t, sched.Event{Kind: sched.Loaded, Engine: e})
+	return d
+}
+
+func (d *drive) meet(t *testing.T, e sched.Event, want ...sched.ActionKind) {
+	t.Helper()
+	d.at += 100 * time.Millisecond
+	e.At, e.Epoch = d.at, 1
+	d.step(t, e, want...)
+}
+
+// served adds the engine's own line about a GEN.
+func (d *drive) served(l engine.LogLine) {
+	l.Kind = engine.LogServed
+	d.log = l.Append(d.log)
+}
+
+// What the machine does beside parks for a sooner request is neither a lost prefix
+// nor a continuation that the server hides.
+func TestOtherEndsOfAGen(t *testing.T) {
+	slicing := sched.DefaultConfig()
+	slicing.ReadSlice = 2000
+	forcing := sched.DefaultConfig()
+	forcing.ForceParkEvery = 8
+	able := sched.Engine{CacheMiB: 8192, PrefillChunk: 1000, Emulated: true}
+	long := sched.Request{Prompt: 5000, Unread: 5000, MaxNew: 100}
+	for name, tt := range map[string]struct {
+		cfg  sched.Config
+		tell func(d *drive)
+	}{
+		"a client leaves in a slice": {slicing, func(d *drive) {
+			d.meet(t, sched.Event{Kind: sched.Arrive, ID: 1, Request: long}, sched.Start)
+			d.meet(t, sched.Event{Kind: sched.Resumed, ID: 1})
+			d.meet(t, sched.Event{Kind: sched.Cancel, ID: 1}, sched.Stop)
+			d.meet(t, sched.Event{Kind: sched.SliceDone, ID: 1, N: 1000, Finish: sched.FinishCancel, Stats: sched.Stats{Prompt: 2000}}, sched.Fail)
+			d.served(engine.LogLine{Tokens: 2000, Read: 1000, ReadOf: 2000, Cancelled: true})
+		}},
+		"a slice is tried again": {slicing, func(d *drive) {
+			d.meet(t, sched.Event{Kind: sched.Arrive, ID: 1, Request: long}, sched.Start)
+			d.meet(t, sched.Event{Kind: sched.Resumed, ID: 1})
+			d.meet(t, sched.Event{Kind: sched.Done, ID: 1, Finish: sched.FinishNonfinite, Stats: sched.Stats{Prompt: 2000}}, sched.Start)
+			d.served(engine.LogLine{Tokens: 2000, Read: 2000})
+			d.meet(t, sched.Event{Kind: sched.Resumed, ID: 1})
+			d.meet(t, sched.Event{Kind: sched.Done, ID: 1, Finish: sched.FinishNonfinite, Stats: sched.Stats{Prompt: 2000}}, sched.EndWell)
+			d.served(engine.LogLine{Tokens: 2000, Read: 2000})
+		}},
+		"parks by force": {forcing, func(d *drive) {
+			d.meet(t, sched.Event{Kind: sched.Arrive, ID: 1, Request: sched.Request{Prompt: 500, Unread: 500, MaxNew: 100}}, sched.Start)
+			for said, reused := 0, 0; said < 20; said, reused = said+10, 500+said+10-1 {
+				d.meet(t, sched.Event{Kind: sched.Resumed, ID: 1, N: reused})
+				d.meet(t, sched.Event{Kind: sched.FirstToken, ID: 1})
+				d.meet(t, sched.Event{Kind: sched.Tokens, ID: 1, N: 10}, sched.Stop)
+				d.meet(t, sched.Event{Kind: sched.Done, ID: 1, Finish: sched.FinishCancel, Stats: sched.Stats{Generated: 10, Prompt: 500 + said}}, sched.Start)
+				d.served(engine.LogLine{Tokens: 500 + said, Reused: reused, Read: 500 + said - reused, Generated: 10, Cancelled: true})
+			}
+			d.meet(t, sched.Event{Kind: sched.Resumed, ID: 1, N: 519})
+			d.meet(t, sched.Event{Kind: sched.FirstToken, ID: 1})
+			d.meet(t, sched.Event{Kind: sched.Tokens, ID: 1, N: 1})
+			d.meet(t, sched.Event{Kind: sched.Done, ID: 1, Finish: sched.FinishStop, Stats: sched.Stats{Generated: 1, Prompt: 520}}, sched.EndWell)
+			d.served(engine.LogLine{Tokens: 520, Reused: 519, Read: 1, Generated: 1})
+		}},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			d := drives(t, tt.cfg, able)
+			tt.tell(d)
+			c := d.m.Counters()
+			r := withJournal(t, d.journal, d.log, map[string]float64{"preemptions": float64(c.Preemptions), "forced_parks": float64(c.Forced),
+				"resumes": float64(c.Resumes), "drained_tokens": float64(c.Drained), "reread_tokens": float64(c.Reread)})
+			for _, check := range []string{"journal", "journal_counters", "engine_log", "lost_prefix", "lost_prefix_counter", "preemption_counter"} {
+				if f := failed(r, check); len(f) > 0 {
+					t.Errorf("%s: %s", check, f[0].Text)
+				}
+			}
+			if c.Preemptions+c.Forced > 0 && len(failed(r, "witness")) > 0 {
+				t.Errorf("witness: %s", failed(r, "witness")[0].Text)
+			}
+		})
+	}
+}

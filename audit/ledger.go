@@ -146,6 +146,14 @@ func (e *evidence) ownLedger() []string {
 	return faults
 }
 
+// parks is how often a slot's server says that it parked a request: for a sooner
+// one, or by force.
+func parks(s results.SlotInfo) (n float64, known bool) {
+	n, known = counter(s.Witness, "preemptions")
+	forced, _ := counter(s.Witness, "forced_parks") // no other server has it
+	return n + forced, known
+}
+
 // counter sums the series of one counter of a witness map. Servers and harness
 // may write the short name, the Prometheus name, or one key for each label set.
 func counter(witness map[string]float64, name string) (sum float64, ok bool) {

@@ -124,9 +124,9 @@ func (e *evidence) checkFlag() {
 	}
 }
 
-// checkWitness demands that the flag did something: no preemption in off, some
-// in on (none in either where the plan says parks: none), and that what the
-// counters claim left a trace in the clients' own stamps.
+// checkWitness demands that the flag did something: no park in off, some in on
+// (none in either where the plan says parks: none), and that what the counters
+// claim left a trace in the clients' own stamps.
 func (e *evidence) checkWitness() {
 	const check = "witness"
 	none := e.plan != nil && e.plan.Parks == "none"
@@ -137,7 +137,7 @@ func (e *evidence) checkWitness() {
 		return
 	}
 	for _, s := range slots {
-		parks, ok := counter(s.Witness, "preemptions")
+		parks, ok := parks(s)
 		if !ok && !s.Complete {
 			continue // it did not come to its end, at which counters are read
 		}
@@ -146,16 +146,16 @@ func (e *evidence) checkWitness() {
 			continue
 		}
 		known++
-		overtaken := e.overtaken(s.Slot)
+		preempted, _ := counter(s.Witness, "preemptions") // a park by force lets nobody pass
 		switch {
 		case s.Arm != results.On && parks > 0:
-			faults = append(faults, fmt.Sprintf("slot %d is arm %s and counts %g preemptions", s.Slot, s.Arm, parks))
+			faults = append(faults, fmt.Sprintf("slot %d is arm %s and counts %g parks", s.Slot, s.Arm, parks))
 		case none && parks > 0:
-			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions where the plan says parks: none", s.Slot, parks))
+			faults = append(faults, fmt.Sprintf("slot %d counts %g parks where the plan says parks: none", s.Slot, parks))
 		case s.Arm == results.On && !none && e.wantsParks() && s.Complete && parks == 0 && e.anyCompleted(s.Slot):
-			faults = append(faults, fmt.Sprintf("slot %d is arm on and counts no preemption: the flag did nothing", s.Slot))
-		case parks > 0 && !overtaken:
-			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions, but no client saw one request overtake another", s.Slot, parks))
+			faults = append(faults, fmt.Sprintf("slot %d is arm on and counts no park: the flag did nothing", s.Slot))
+		case preempted > 0 && !e.overtaken(s.Slot):
+			faults = append(faults, fmt.Sprintf("slot %d counts %g preemptions, but no client saw one request overtake another", s.Slot, preempted))
 		}
 		if s.Arm == results.On {
 			total += parks
@@ -169,7 +169,7 @@ func (e *evidence) checkWitness() {
 	case len(unknown) > 0:
 		e.fail(check, results.Doubt, nil, "", "no preemption counter from %s", some(unknown))
 	default:
-		e.pass(check, "0 preemptions in off, %g in on", total)
+		e.pass(check, "0 parks in off, %g in on", total)
 	}
 }
 

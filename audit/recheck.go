@@ -176,7 +176,7 @@ func (c *recheck) answers(name string, got *results.Arm, recs []*results.Record)
 		ended[fmt.Sprint(r.Slot, "/", r.Conversation, "/", r.Turn)] = r
 	}
 	good := func(r *results.Record) int {
-		if j := c.judged[r.ID]; r != nil && r.Outcome == results.Completed && j != nil && j.Right {
+		if j := c.judged[r.ID]; r.Outcome == results.Completed && j != nil && j.Right {
 			return 1
 		}
 		return 0
@@ -233,13 +233,13 @@ func (c *recheck) answers(name string, got *results.Arm, recs []*results.Record)
 
 // counters sums the witness counters of the complete slots.
 func (c *recheck) counters(name string, got *results.Arm, slots []results.SlotInfo) {
-	sum := func(key string) float64 {
+	sum := func(of func(results.SlotInfo) (float64, bool)) float64 {
 		total, n := 0.0, 0
 		for _, s := range slots {
 			if !s.Complete {
 				continue
 			}
-			v, ok := counter(s.Witness, key)
+			v, ok := of(s)
 			if !ok {
 				return math.NaN()
 			}
@@ -250,12 +250,16 @@ func (c *recheck) counters(name string, got *results.Arm, slots []results.SlotIn
 		}
 		return total
 	}
+	named := func(key string) func(results.SlotInfo) (float64, bool) {
+		return func(s results.SlotInfo) (float64, bool) { return counter(s.Witness, key) }
+	}
 	for _, x := range []struct {
-		key, counter string
-		got          *int
-	}{{"parks", "preemptions", got.Parks}, {"lost_prefix_tokens", "lost_prefix_tokens", got.LostPrefix}, {"reread_tokens", "reread_tokens", got.Reread}} {
-		v := sum(x.counter)
+		key string
+		of  func(results.SlotInfo) (float64, bool)
+		got *int
+	}{{"parks", parks, got.Parks}, {"lost_prefix_tokens", named("lost_prefix_tokens"), got.LostPrefix}, {"reread_tokens", named("reread_tokens"), got.Reread}} {
+		v := sum(x.of)
 		c.count(name+x.key, x.got, int(math.Round(v)), !math.IsNaN(v))
 	}
-	c.same(name+"switch_s", got.Switch, sum("switch_seconds"))
+	c.same(name+"switch_s", got.Switch, sum(named("switch_seconds")))
 }

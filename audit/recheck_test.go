@@ -67,6 +67,7 @@ func TestRecheckAgreesWithStats(t *testing.T) {
 		{o: audittest.Options{Pairs: 6}, plant: cut},
 		{o: audittest.Options{}, plant: func(b *audittest.Build) { b.Run.Slots[7].Complete = false }},
 		{o: audittest.Options{}, plant: func(b *audittest.Build) { delete(b.Run.Slots[2].Witness, "strata:solo_switch_seconds_total") }},
+		{o: audittest.Options{}, plant: func(b *audittest.Build) { b.Run.Slots[1].Witness["strata:solo_forced_parks_total"] = 5 }},
 	} {
 		dir, r, s := summarise(t, c.o, c.plant)
 		found, err := audit.Recheck(os.DirFS(dir), r.Judgements, s)

@@ -3,7 +3,7 @@ package audit
 // reuse is what the engine's own log says was kept and lost over stops.
 type reuse struct {
 	Stops         int // GENs that ended by a STOP
-	Continuations int // stopped GENs that came back
+	Continuations int // parked requests that came back
 	Lost          int // lost_prefix_tokens, experiment.md section 5
 	Reread        int // tokens of a stopped read that were read again where nothing promises to keep them
 }

@@ -53,8 +53,8 @@ func (e *evidence) checkReuse() {
 		if server, ok := counter(s.Witness, "lost_prefix_tokens"); ok && int(server) != got.Lost {
 			e.fail("lost_prefix_counter", results.Invalid, nil, fmt.Sprintf("%+v", got), "slot %d (%s): the server counts %g lost prefix tokens, its engine's log gives %d", n, s.Arm, server, got.Lost)
 		}
-		if server, ok := counter(s.Witness, "preemptions"); ok && int(server) < got.Continuations {
-			e.fail("preemption_counter", results.Invalid, nil, fmt.Sprintf("%+v", got), "slot %d (%s): the server counts %g preemptions, its engine's log shows %d continuations after a stop", n, s.Arm, server, got.Continuations)
+		if server, ok := parks(s); ok && int(server) < got.Continuations {
+			e.fail("preemption_counter", results.Invalid, nil, fmt.Sprintf("%+v", got), "slot %d (%s): the server counts %g parks, its engine's log shows %d continuations after one", n, s.Arm, server, got.Continuations)
 		}
 	}
 	switch {

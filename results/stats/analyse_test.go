@@ -108,6 +108,19 @@ func (r *rigRun) judgement(id string) *results.Judgement {
 	panic(id)
 }
 
+// Parks by force are parks, whoever counts them apart.
+func TestParksByForce(t *testing.T) {
+	r := newRun(8, 0)
+	for i := range r.data.Run.Slots {
+		if s := &r.data.Run.Slots[i]; s.Arm == "on" {
+			s.Witness["forced_parks"] = 3
+		}
+	}
+	if s := r.analyse().Summary; *s.Arms["on"].Parks != 8+8*3 || *s.Arms["off"].Parks != 0 {
+		t.Errorf("%d parks on, %d off", *s.Arms["on"].Parks, *s.Arms["off"].Parks)
+	}
+}
+
 func TestAnalysePaired(t *testing.T) {
 	s := newRun(8, 0).analyse().Summary
 	if s.Verdict != results.VerdictBetter || len(s.Reasons) != 1 || s.Pairs != 8 {

@@ -180,10 +180,10 @@ func one(b bool) int {
 // counters sums the server's own counters over the slots; a counter that one slot
 // does not have is absent.
 func counters(out *results.Arm, list []*slot) {
-	sum := func(name string) *float64 {
+	sum := func(of func(*slot) (float64, bool)) *float64 {
 		total := 0.0
 		for _, s := range list {
-			v, ok := s.witness(name)
+			v, ok := of(s)
 			if !ok {
 				return nil
 			}
@@ -194,17 +194,20 @@ func counters(out *results.Arm, list []*slot) {
 		}
 		return &total
 	}
-	whole := func(name string) *int {
-		if v := sum(name); v != nil {
+	whole := func(of func(*slot) (float64, bool)) *int {
+		if v := sum(of); v != nil {
 			n := int(math.Round(*v))
 			return &n
 		}
 		return nil
 	}
-	out.Parks = whole("preemptions")
-	out.Switch = sum("switch_seconds")
-	out.LostPrefix = whole("lost_prefix_tokens")
-	out.Reread = whole("reread_tokens")
+	named := func(name string) func(*slot) (float64, bool) {
+		return func(s *slot) (float64, bool) { return s.witness(name) }
+	}
+	out.Parks = whole((*slot).parks)
+	out.Switch = sum(named("switch_seconds"))
+	out.LostPrefix = whole(named("lost_prefix_tokens"))
+	out.Reread = whole(named("reread_tokens"))
 	longest, parked := 0.0, false
 	for _, s := range list {
 		if v, ok := s.longestPause(); ok {

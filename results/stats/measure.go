@@ -272,3 +272,10 @@ func (s *slot) witness(name string) (float64, bool) {
 	v, ok := s.Witness["strata:solo_"+name+"_total"]
 	return v, ok
 }
+
+// parks is how often the server parked a request, for a sooner one or by force.
+func (s *slot) parks() (n float64, known bool) {
+	n, known = s.witness("preemptions")
+	forced, _ := s.witness("forced_parks")
+	return n + forced, known
+}
