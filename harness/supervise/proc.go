@@ -39,11 +39,7 @@ func (p Proc) find() *process.Process {
 // waited for by its parent has ended.
 func (p Proc) running() bool {
 	live := p.find()
-	if live == nil {
-		return false
-	}
-	status, err := live.Status()
-	return err == nil && !slices.Contains(status, process.Zombie)
+	return live != nil && !zombie(live)
 }
 
 func (p Proc) kill() {

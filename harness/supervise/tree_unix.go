@@ -4,7 +4,10 @@ package supervise
 
 import (
 	"os"
+	"slices"
 	"syscall"
+
+	"github.com/shirou/gopsutil/v4/process"
 )
 
 // group is a process group that bears its leader's pid.
@@ -19,3 +22,10 @@ func (group) terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
 
 // kill kills the whole group; nobody may have waited for the leader yet.
 func (group) kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+
+// zombie tells whether a process has ended and only waits for its parent, or is
+// gone meanwhile.
+func zombie(p *process.Process) bool {
+	status, err := p.Status()
+	return err != nil || slices.Contains(status, process.Zombie)
+}

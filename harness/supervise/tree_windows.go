@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/shirou/gopsutil/v4/process"
 	"golang.org/x/sys/windows"
 )
 
@@ -85,3 +86,7 @@ func (t *tree) kill(*os.Process) {
 
 // awaitEnd has nothing to wait for: a job is safe to end at any time.
 func (*tree) awaitEnd(*os.Process) bool { return false }
+
+// zombie: there are none, and the library knows no status here: what has a process
+// entry runs.
+func zombie(*process.Process) bool { return false }
