@@ -105,6 +105,9 @@ func TestCommandsThatBreakTheirForm(t *testing.T) {
 		if !errors.As(err, &syntax) || syntax.Field != field || syntax.Fix == "" {
 			t.Errorf("%q: %v, want a *SyntaxError about %s with a fix", line, err, field)
 		}
+		if _, given, ok := strings.Cut(line, field+"="); ok && !strings.HasPrefix(given, " ") && given != "" && syntax.Value == "" {
+			t.Errorf("%q: the error does not say what stands there: %v", line, err)
+		}
 		if c.Kind != CmdNone {
 			t.Errorf("%q: kind %d after an error", line, c.Kind)
 		}

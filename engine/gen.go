@@ -255,9 +255,9 @@ func (p *Params) set(verb, key string, value []byte) error {
 
 func (p *Params) setBias(verb string, list []byte) error {
 	p.LogitBias = p.LogitBias[:0]
-	for more := true; more; {
+	for rest, more := list, true; more; {
 		var item []byte
-		item, list, more = bytes.Cut(list, []byte{','})
+		item, rest, more = bytes.Cut(rest, []byte{','})
 		id, value, _ := bytes.Cut(item, []byte{':'})
 		n, ok := count(id)
 		v, err := strconv.ParseFloat(string(value), 64)
