@@ -16,7 +16,6 @@ const (
 	KeyContext       = "context"
 	KeyCacheMiB      = "conversation_cache_mib"
 	KeyCacheSlots    = "conversation_cache_slots"
-	KeyCacheMinFree  = "conversation_cache_min_free_mib"
 	KeyTokenMask     = "token_mask"
 	KeyLogitBias     = "logit_bias"
 	KeyVersion       = "engine"

@@ -153,6 +153,3 @@ func Special(text string) (id int32, ok bool) {
 	}
 	return 0, false
 }
-
-// Words returns how many ids mean something below the specials.
-func Words() int { return len(vocabulary.pieces) }

@@ -143,9 +143,6 @@ func (e *Engine) Log() []engine.LogLine {
 	return lines
 }
 
-// SwitchCost is what the running GEN, or the last one, paid before its RESUME.
-func (e *Engine) SwitchCost() (park, restore time.Duration) { return e.entry.park, e.entry.restore }
-
 // Take starts a GEN at the instant at. The engine must be idle, and the GEN
 // must fit the context.
 func (e *Engine) Take(at time.Duration, j Job) {
