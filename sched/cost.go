@@ -111,7 +111,7 @@ func (m *Machine) measureFirst(r *request) {
 }
 
 // measureDone takes the measurements of a GEN at its end.
-func (m *Machine) measureDone(r *request, _ Stats) {
+func (m *Machine) measureDone(r *request) {
 	g := &r.gen
 	if g.count >= 16 && g.last > g.first {
 		m.costs.sawTokens(g.count, g.last-g.first)

@@ -47,7 +47,7 @@ func (m *Machine) died() bool {
 	}
 	m.deaths++
 	if r := m.active; r != nil {
-		m.release(r)
+		m.release()
 		why := ReasonEngineDied
 		if r.end != ReasonNone {
 			why = r.end

@@ -56,7 +56,8 @@ type Request struct {
 	Image       bool // GENI: never sliced
 }
 
-// Stats are the engine's own figures of one GEN.
+// Stats are the engine's own figures of one GEN. They decide nothing; the journal
+// keeps them for whoever lays it beside the engine's log.
 type Stats struct {
 	Generated  int           // T lines
 	Prompt     int           // prompt tokens

@@ -261,10 +261,10 @@ func (m *Machine) tokens(r *request, n int) bool {
 }
 
 // done takes the end of a GEN: the request has finished, or it is parked.
-func (m *Machine) done(r *request, f Finish, s Stats) bool {
+func (m *Machine) done(r *request, f Finish) bool {
 	m.deaths = 0
-	m.measureDone(r, s)
-	m.release(r)
+	m.measureDone(r)
+	m.release()
 	well := ReasonStop
 	if f == FinishLength {
 		well = ReasonLength
@@ -298,7 +298,7 @@ func (m *Machine) done(r *request, f Finish, s Stats) bool {
 }
 
 // release takes the engine from its holder.
-func (m *Machine) release(*request) {
+func (m *Machine) release() {
 	m.accrue()
 	m.active = nil
 }
@@ -366,7 +366,7 @@ func (m *Machine) sliceDone(r *request, edge int) bool {
 	}
 	m.deaths = 0
 	if r.end != ReasonNone {
-		m.release(r)
+		m.release()
 		m.finish(r, r.end)
 		return true
 	}
@@ -379,7 +379,7 @@ func (m *Machine) sliceDone(r *request, edge int) bool {
 		if forced {
 			g.why = ReasonForced
 		}
-		m.release(r)
+		m.release()
 		m.toPark(r, true)
 		return true
 	}

@@ -215,11 +215,11 @@ func (m *Machine) take(e Event) bool {
 	case Tokens:
 		return m.tokens(r, e.N)
 	case Done:
-		return m.done(r, e.Finish, e.Stats)
+		return m.done(r, e.Finish)
 	case SliceDone:
 		return m.sliceDone(r, e.N)
 	case Refused:
-		m.release(r)
+		m.release()
 		m.finish(r, ReasonEngineRefused)
 		return true
 	}

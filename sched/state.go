@@ -37,7 +37,7 @@ func (s State) Active() bool {
 }
 
 // transitions is the whole life of a request: why it may go from one state to
-// another; "" means never. setState consults it; the design note prints it.
+// another; "" means never. set consults it; the design note prints it.
 var transitions = [states][states]string{
 	StateNone: {
 		StateWaiting: "Arrive",
