@@ -143,7 +143,6 @@ type collected struct {
 type doneCall struct {
 	id, name string
 	args     []byte
-	complete bool
 }
 
 func (c *collected) say(deltas []chat.Delta, scores []engine.Logprob) {
@@ -158,8 +157,6 @@ func (c *collected) say(deltas []chat.Delta, scores []engine.Logprob) {
 			c.calls = append(c.calls, doneCall{id: d.ID, name: d.Name})
 		case chat.ToolArgs:
 			c.calls[d.Index].args = append(c.calls[d.Index].args, d.Text...)
-		case chat.ToolEnd:
-			c.calls[d.Index].complete = true
 		}
 	}
 }

@@ -93,7 +93,6 @@ func (v *responsesVoice) say(deltas []chat.Delta, scores []engine.Logprob) {
 		case chat.ToolArgs:
 			i = v.delta(deltas, i)
 		case chat.ToolEnd:
-			v.open.call.complete = true
 			v.done("completed")
 			i++
 		default:

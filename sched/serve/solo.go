@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"interlude/sched"
 )
@@ -99,11 +100,6 @@ func (c *Config) conflicts(f fields) (errs []error) {
 			both("args " + flag)
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int {
-		if a.Error() < b.Error() {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errs
 }
