@@ -17,7 +17,7 @@ import (
 // names the place.
 func (e *evidence) checkChain() {
 	const check = "record_chain"
-	raw, err := fs.ReadFile(e.fsys, "records.jsonl")
+	raw, err := fs.ReadFile(e.fsys, results.RecordsFile)
 	if err != nil {
 		e.fail(check, results.Invalid, nil, "", "records.jsonl cannot be read: %v", err)
 		return

@@ -119,7 +119,7 @@ func (e *evidence) details(slot int) map[string]detail {
 // named reads a slot's journal and the records of its arrivals, in their order;
 // no records where the two do not pair off.
 func (e *evidence) named(slot int) (tale, []*results.Record) {
-	raw, ok := e.slotFile(slot, "journal.jsonl")
+	raw, ok := e.slotFile(slot, results.JournalFile)
 	if !ok {
 		return tale{}, nil
 	}
@@ -151,7 +151,7 @@ func (e *evidence) named(slot int) (tale, []*results.Record) {
 // parkings is how long each request's first GEN spent parking and restoring, by
 // the cache lines that the engine wrote before that GEN's own line.
 func (e *evidence) parkings(slot int, t tale) map[sched.ID]float64 {
-	raw, ok := e.slotFile(slot, "engine.log")
+	raw, ok := e.slotFile(slot, results.EngineLogFile)
 	if !ok {
 		return nil
 	}

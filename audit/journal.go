@@ -115,7 +115,7 @@ func (e *evidence) checkJournal() {
 	replayed, steps := 0, 0
 	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
 		s := e.slots[n]
-		raw, ok := e.slotFile(n, "journal.jsonl")
+		raw, ok := e.slotFile(n, results.JournalFile)
 		if !ok {
 			continue
 		}

@@ -23,7 +23,7 @@ func gather(fsys fs.FS, counter workloads.Counter) (*evidence, error) {
 	for _, s := range data.Run.Slots {
 		e.slots[s.Slot] = s
 	}
-	raw, err := fs.ReadFile(fsys, "plan.json")
+	raw, err := fs.ReadFile(fsys, results.PlanFile)
 	if err != nil {
 		e.unread = fmt.Sprintf("plan.json cannot be read: %v", err)
 		return e, nil
@@ -71,7 +71,7 @@ func (e *evidence) expand(counter workloads.Counter) {
 
 // checkPlan proves that what was run is what was planned before the first start.
 func (e *evidence) checkPlan() {
-	raw, err := fs.ReadFile(e.fsys, "plan.json")
+	raw, err := fs.ReadFile(e.fsys, results.PlanFile)
 	if err != nil || e.plan == nil {
 		e.fail("plan_hash", results.Invalid, nil, "", "%s", e.unread)
 		return
@@ -98,7 +98,7 @@ func (e *evidence) checkPlan() {
 func (e *evidence) outlineDiffers() (id, what string) {
 	first := e.requests[firstPair(e.plan)]
 	if len(first) != len(e.plan.Requests) {
-		return "plan.json", fmt.Sprintf("lists %d requests, the manifest gives %d", len(e.plan.Requests), len(first))
+		return results.PlanFile, fmt.Sprintf("lists %d requests, the manifest gives %d", len(e.plan.Requests), len(first))
 	}
 	for _, o := range e.plan.Requests {
 		r := first[o.ID]

@@ -32,7 +32,7 @@ func (e *evidence) checkReuse() {
 	var total reuse
 	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
 		s := e.slots[n]
-		raw, ok := e.slotFile(n, "engine.log")
+		raw, ok := e.slotFile(n, results.EngineLogFile)
 		if !ok {
 			if len(e.slots) > 1 {
 				e.notRun(check, "slot %d has no engine log in this directory", n)
@@ -68,7 +68,7 @@ func (e *evidence) checkReuse() {
 // reuseOf recounts one slot: by the names of its journal where that is here, else
 // by lengths alone where no client left in between.
 func (e *evidence) reuseOf(check string, s results.SlotInfo, log engineLog) (reuse, bool) {
-	if raw, ok := e.slotFile(s.Slot, "journal.jsonl"); ok {
+	if raw, ok := e.slotFile(s.Slot, results.JournalFile); ok {
 		if t, err := readJournal(raw); err == nil && !t.Truncated {
 			got, err := recountByName(log, t, chunkOf(s))
 			if err != nil && !s.Complete {
@@ -155,7 +155,7 @@ func (e *evidence) checkAttempts() {
 func (e *evidence) checkFiles() {
 	const check = "files"
 	var missing []string
-	for _, name := range []string{"plan.json", "run.json", "records.jsonl", "events.jsonl", "samples.jsonl"} {
+	for _, name := range []string{results.PlanFile, results.RunFile, results.RecordsFile, results.EventsFile, results.SamplesFile} {
 		if _, err := fs.Stat(e.fsys, name); err != nil {
 			missing = append(missing, name)
 		}

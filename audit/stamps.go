@@ -36,7 +36,7 @@ func stampFault(rec *results.Record) string {
 		return ""
 	}
 	if rec.Sent < rec.Due {
-		return fmt.Sprintf("sent %.3f s before it was due", seconds(rec.Sent, rec.Due))
+		return fmt.Sprintf("sent %.3f s before it was due", results.Seconds(rec.Sent, rec.Due))
 	}
 	prev, name := rec.Sent, "sent"
 	for _, s := range []struct {
@@ -48,7 +48,7 @@ func stampFault(rec *results.Record) string {
 			continue
 		}
 		if s.at < prev {
-			return fmt.Sprintf("%s is %.6f s before %s", s.name, seconds(s.at, prev), name)
+			return fmt.Sprintf("%s is %.6f s before %s", s.name, results.Seconds(s.at, prev), name)
 		}
 		prev, name = s.at, s.name
 	}
@@ -65,7 +65,7 @@ func chunkFault(rec *results.Record) string {
 	}
 	first, last := rec.Chunks[0].At, rec.Chunks[len(rec.Chunks)-1].At
 	if rec.FirstToken != first {
-		return fmt.Sprintf("first_token stands %.3f s before the first output: something else stopped the clock", seconds(rec.FirstToken, first))
+		return fmt.Sprintf("first_token stands %.3f s before the first output: something else stopped the clock", results.Seconds(rec.FirstToken, first))
 	}
 	if rec.LastToken != last {
 		return "last_token is not the last output"
@@ -93,7 +93,7 @@ func (e *evidence) checkLateness() {
 		if rec.Sent == 0 || rec.Due == 0 {
 			continue
 		}
-		late := seconds(rec.Due, rec.Sent)
+		late := results.Seconds(rec.Due, rec.Sent)
 		worst = max(worst, late)
 		if late > lateLimit && measured(rec) {
 			records = append(records, rec.ID)
@@ -116,7 +116,7 @@ func (e *evidence) checkEarlyEvents() {
 		if rec.FirstEvent == 0 || rec.FirstToken == 0 {
 			continue
 		}
-		if gap := seconds(rec.FirstEvent, rec.FirstToken); gap > 0.05 {
+		if gap := results.Seconds(rec.FirstEvent, rec.FirstToken); gap > 0.05 {
 			records = append(records, rec.ID)
 			worst = max(worst, gap)
 		}

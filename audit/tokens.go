@@ -136,5 +136,5 @@ func last(states []results.Seen) string {
 		return "no state comment was seen"
 	}
 	s := states[len(states)-1]
-	return fmt.Sprintf("last state comment %q at %.3f s", s.Text, seconds(0, s.At))
+	return fmt.Sprintf("last state comment %q at %.3f s", s.Text, results.Seconds(0, s.At))
 }

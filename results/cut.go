@@ -24,7 +24,7 @@ func (w *Writer) CutSlots(slots map[int]bool, tag string) error {
 		return err
 	}
 	w.records = 0
-	if w.last, err = w.PlanHash(); err != nil {
+	if w.last, err = w.planHash(); err != nil {
 		return err
 	}
 	for line := range bytes.Lines(kept) {

@@ -25,7 +25,8 @@ const (
 	RecordsFile    = "records.jsonl"
 	EventsFile     = "events.jsonl"
 	SamplesFile    = "samples.jsonl"
-	JournalFile    = "journal.jsonl"
+	JournalFile    = "journal.jsonl" // of one server, in the folder of its slot
+	EngineLogFile  = "engine.log"    // the same
 	SummaryFile    = "summary.json"
 	FindingsFile   = "findings.json"
 	JudgementsFile = "judgements.json"
@@ -49,8 +50,6 @@ type Writer struct {
 	files   map[string]*os.File
 	last    string // hash of the last record line, or of the plan
 	records int
-	run     Run
-	runs    bool // run.json exists
 }
 
 // RunName is the name of a run directory: UTC time to the second, then name.
@@ -97,7 +96,7 @@ func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	if data, err = Open(os.DirFS(dir)); err != nil {
 		return nil, nil, fmt.Errorf("resume %s: %w", dir, err)
 	}
-	w = &Writer{dir: dir, last: data.Chain, records: len(data.Records), run: data.Run, runs: true}
+	w = &Writer{dir: dir, last: data.Chain, records: len(data.Records)}
 	for _, d := range data.Damage {
 		if d.Kind == Missing {
 			continue
@@ -136,8 +135,8 @@ func (w *Writer) Path(elem ...string) (string, error) {
 	return p, nil
 }
 
-// PlanHash is the hash of the plan, the first link of the chain.
-func (w *Writer) PlanHash() (string, error) {
+// planHash is the hash of the plan, the first link of the chain.
+func (w *Writer) planHash() (string, error) {
 	plan, err := os.ReadFile(filepath.Join(w.dir, PlanFile))
 	if err != nil {
 		return "", fmt.Errorf("hash the plan: %w", err)
@@ -155,11 +154,7 @@ func (w *Writer) SetRun(r *Run) error {
 	if out.Status != "started" {
 		out.Records, out.Chain = w.records, w.last
 	}
-	if err := w.WriteJSON(RunFile, out); err != nil {
-		return err
-	}
-	w.run, w.runs = out, true
-	return nil
+	return w.WriteJSON(RunFile, out)
 }
 
 // Record appends one request that ended and links it to the one before. r.Schema
@@ -241,8 +236,8 @@ func (w *Writer) append(name string, line []byte) error {
 	return nil
 }
 
-// Sync makes what was appended survive a power cut.
-func (w *Writer) Sync() error {
+// flush makes what was appended survive a power cut.
+func (w *Writer) flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error
@@ -256,7 +251,7 @@ func (w *Writer) Sync() error {
 
 // Close syncs and closes the files. A second call does nothing.
 func (w *Writer) Close() error {
-	err := w.Sync()
+	err := w.flush()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, f := range w.files {
