@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
@@ -132,11 +131,10 @@ type Recall struct {
 //go:embed manifests/*.json
 var embedded embed.FS
 
+// schemaText is the JSON schema (draft 7) of a manifest.
+//
 //go:embed manifest.schema.json
 var schemaText []byte
-
-// Schema returns the JSON schema (draft 7) of a manifest.
-func Schema() []byte { return slices.Clone(schemaText) }
 
 // Builtin lists the names of the embedded manifests.
 func Builtin() []string {

@@ -78,7 +78,7 @@ func (x *expander) receipts(r *Request) {
 	x.object(r, []fact{{Field{"receipts", value}, "array"}})
 }
 
-// audit asks for facts of the present history, half of them the oldest known.
+// audit asks for facts of the present history, drawn from all of it.
 func (x *expander) audit(turn int, r *Request) string {
 	n := x.conv.Steps[turn].Audit
 	order := x.stream("audit", turn).Perm(len(x.known))[:n]
