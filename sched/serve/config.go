@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,7 +61,7 @@ type Vision struct {
 func ParseConfig(data []byte, dir string) (*Config, error) {
 	f, fault := decodeObject(data)
 	if fault != nil {
-		return nil, fmt.Errorf("config: %w", fault)
+		return nil, fmt.Errorf("config: %s", strings.Replace(fault.Error(), "the body", "the file", 1))
 	}
 	warnings, errs := checkKeys(f.obj)
 	c := &Config{Warnings: warnings, Dir: dir, Host: "127.0.0.1", Model: "qwen3.8-flash-next", Context: 4096}
@@ -78,11 +79,21 @@ func ParseConfig(data []byte, dir string) (*Config, error) {
 	return c, nil
 }
 
+// selfWord in exe stands for the binary that serves: it brings engines of its own.
+const selfWord = "{self}"
+
 // engine reads what starts the engine.
 func (c *Config) engine(f fields, dir string) {
 	words := f.words("exe")
-	if len(words) == 0 && !f.has("exe") {
-		f.refuse("exe", `is missing: name the engine's program, such as ["interlude","engine","emulate","--serve"]`)
+	if len(words) == 0 {
+		f.refuse("exe", `is missing or empty: name the engine's program, such as ["{self}","engine","emulate","--serve"]`)
+	}
+	for i, w := range words {
+		if w == selfWord {
+			if self, err := os.Executable(); err == nil {
+				words[i] = self
+			}
+		}
 	}
 	args, _ := f.strings("args")
 	c.Argv = engineArgv(words, args)

@@ -16,7 +16,11 @@ func TestExampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"interlude", "engine", "emulate", "--serve", "--max-context", "262144", "--conversation-cache-mib", "8192", "--conversation-cache-slots", "4"}
+	self, err := os.Executable() // {self}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{self, "engine", "emulate", "--serve", "--max-context", "262144", "--conversation-cache-mib", "8192", "--conversation-cache-slots", "4"}
 	if !slices.Equal(cfg.Argv, want) || cfg.Context != 262144 || !cfg.Solo || cfg.Machine.Policy != sched.Budget || len(cfg.Warnings) != 0 || cfg.Priority["batch"] != -1 || len(cfg.Keys) != 0 {
 		t.Errorf("got %+v", cfg)
 	}
@@ -88,7 +92,10 @@ func TestConfigFaults(t *testing.T) {
 		`{"exe":"x","solo_read_slice":"big"}`:                             "solo_read_slice: must be",
 		`{"exe":"x","solo_priority_map":{"a":"b"}}`:                       "solo_priority_map.a: must be an integer",
 		`{"exe":"x","vision":{}}`:                                         "vision.exe: is missing",
-		`{"exe":"x"`:                                                      "the body is not JSON",
+		`{"exe":"x"`:                                                      "the file is not JSON",
+		`{"exe":[]}`:                                                      "exe: is missing or empty",
+		`{"exe":"x","port":1}`:                                            "--port",
+		`{"exe":"x","nonsense":1}`:                                        "none of the known keys is like it",
 		`{"exe":"x","solo_priority":true,"parallel":2}`:                   "solo_priority and parallel:",
 		`{"exe":"x","solo_priority":true,"replicas":[{},{}]}`:             "solo_priority and replicas:",
 		`{"exe":"x","solo_priority":true,"layer_split":"24,36"}`:          "solo_priority and layer_split:",

@@ -65,7 +65,7 @@ func checkKeys(obj map[string]json.RawMessage) (warnings []string, errs []error)
 		switch {
 		case strings.HasPrefix(name, "//") || strings.HasPrefix(name, "_"): // a comment
 		case !ok:
-			errs = append(errs, fmt.Errorf("%s: unknown key; the nearest known one is %q", name, nearest(name, known)))
+			errs = append(errs, fmt.Errorf("%s: unknown key; %s", name, suggest(name, known)))
 		case value == "null" || rule.kind == keyHere:
 		case rule.kind == keyIdle:
 			warnings = append(warnings, fmt.Sprintf("%s: the native server knows this key, this one does not use it", name))
@@ -74,6 +74,18 @@ func checkKeys(obj map[string]json.RawMessage) (warnings []string, errs []error)
 		}
 	}
 	return warnings, errs
+}
+
+// suggest says what may have been meant by an unknown key.
+func suggest(name string, known map[string]keyRule) string {
+	if name == "port" {
+		return "the port is given on the command line, --port"
+	}
+	near := nearest(name, known)
+	if distance(name, near) > len(name)/2 {
+		return "none of the known keys is like it; OPERATIONS.md lists those of the scheduler"
+	}
+	return fmt.Sprintf("the nearest known one is %q", near)
 }
 
 // nearest is the known key with the fewest edits.
