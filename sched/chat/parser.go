@@ -144,7 +144,7 @@ func (p *Parser) Close(finish string, out []Delta) ([]Delta, string) {
 	case inContent, inReasoning:
 		out = p.emit(len(p.hold)-partialRune(p.hold), out)
 	case inCall:
-		out = p.call.cut(out)
+		out = p.closeCall(out)
 	}
 	p.mode, p.hold = stopped, nil
 	switch {
@@ -326,19 +326,20 @@ func (p *Parser) feedCall(text string, out []Delta) ([]Delta, string) {
 			return append(out, Delta{Kind: Content, Text: toolCall}), string(p.call.hold)
 		}
 		return p.feedText(toolCall, out), string(p.call.hold)
-	case p.call.state == callDone && p.callEnd >= 0:
-		return out, "" // only white space stands before the id that closes the call
 	case p.call.state == callDone:
+		// White space may stand before the word that closes the call. Where something
+		// else does, it was left out: the function is complete.
 		after := bytes.TrimLeft(append(p.call.hold, rest...), " \t\r\n")
 		p.call.hold = after
-		n := min(len(after), len(toolCallEnd))
-		if string(after[:n]) != toolCallEnd[:n] {
-			return p.closeCall(out), string(p.call.hold) // left out; the function is complete
+		behind, whole := bytes.CutPrefix(after, []byte(toolCallEnd))
+		asText := p.callEnd < 0
+		switch {
+		case len(after) == 0 || asText && !whole && bytes.HasPrefix([]byte(toolCallEnd), after):
+			return out, "" // it may still come
+		case asText && whole:
+			return p.closeCall(out), string(behind)
 		}
-		if n < len(toolCallEnd) {
-			return out, ""
-		}
-		return p.closeCall(out), string(after[n:])
+		return p.closeCall(out), string(after)
 	}
 	return out, rest
 }
