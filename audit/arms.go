@@ -146,11 +146,12 @@ func (e *evidence) checkOneArm() {
 // test on the requests that completed in one arm only.
 func (e *evidence) checkFailures(s sides) {
 	p := mcnemar(len(s.failA), len(s.failB))
+	died := e.deaths(results.On)
 	switch {
 	case len(s.failB) > len(s.failA) && p < 0.05:
-		e.fail("failures_by_arm", results.Broken, ids(s.failB), outcomesOf(s.failB), "%d requests completed only with the flag off, %d only with it on (exact McNemar p = %.3g)", len(s.failB), len(s.failA), p)
+		e.fail("failures_by_arm", results.Broken, ids(s.failB), outcomesOf(s.failB), "%d requests completed only with the flag off, %d only with it on (exact McNemar p = %.3g)%s", len(s.failB), len(s.failA), p, died)
 	case len(s.failB) > 0:
-		e.fail("failures_by_arm", results.Doubt, ids(s.failB), outcomesOf(s.failB), "%d requests completed only with the flag off, %d only with it on (exact McNemar p = %.3g): %s", len(s.failB), len(s.failA), p, outcomesOf(s.failB))
+		e.fail("failures_by_arm", results.Doubt, ids(s.failB), outcomesOf(s.failB), "%d requests completed only with the flag off, %d only with it on (exact McNemar p = %.3g)%s: %s", len(s.failB), len(s.failA), p, died, outcomesOf(s.failB))
 	case len(s.failA) > 0:
 		e.fail("failures_by_arm", results.Note, ids(s.failA), outcomesOf(s.failA), "%d requests completed only with the flag on: %s", len(s.failA), outcomesOf(s.failA))
 	default:

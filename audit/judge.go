@@ -50,6 +50,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 		return nil, err
 	}
 	e.checkMeasured()
+	e.checkServers()
 	e.checkFiles()
 	e.checkChain()
 	e.checkPlan()
@@ -163,9 +164,6 @@ func (e *evidence) couples() []couple {
 	}
 	return list
 }
-
-// seconds turns the distance between two stamps into seconds.
-func seconds(from, to results.Stamp) float64 { return float64(to-from) / 1e9 }
 
 // some joins the first few of a list for a sentence.
 func some(list []string) string {

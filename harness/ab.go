@@ -57,7 +57,7 @@ func (r *run) pairs(ctx context.Context) error {
 		}
 		r.progress.say("calibrated: the client's own delay is %.2f ms at the median, %.2f ms at p99 (%d streams, %d events)", 1e3*c.P50, 1e3*c.P99, c.Streams, c.Events)
 	}
-	r.progress.begin(len(r.plan.Slots), expected)
+	r.progress.begin(len(r.plan.Slots), left, expected)
 	for _, s := range r.plan.Slots {
 		if r.slotComplete(s) {
 			continue

@@ -150,7 +150,7 @@ func TestH120ProgressNeverFailsARun(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		p := newProgress(brokenWriter{}, terminal)
 		p.say("grüße 🌍")
-		p.begin(2, time.Second)
+		p.begin(2, 2, time.Second)
 		info := &results.SlotInfo{Slot: 1, Pair: 1, Arm: results.On}
 		p.slotStarts(info, 1)
 		p.sawToken("probe", 0.5)
@@ -209,7 +209,7 @@ func TestH129EscapeCodesOnATerminalOnly(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		var out bytes.Buffer
 		p := newProgress(&out, terminal)
-		p.begin(1, time.Minute)
+		p.begin(1, 1, time.Minute)
 		info := &results.SlotInfo{Slot: 1, Pair: 1, Arm: results.On}
 		p.slotStarts(info, 1)
 		p.sawToken("probe", 0.61)

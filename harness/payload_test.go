@@ -35,7 +35,7 @@ func TestChatPayload(t *testing.T) {
 		`{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"call_x","type":"function","function":{"name":"f","arguments":"{\"a\": \"ä\"}"}}]},` +
 		`{"role":"tool","content":"receipt 1","tool_call_id":"call_x"},{"role":"assistant","content":"thanks 🌍"},{"role":"user","content":"next"}],"max_tokens":20,` +
 		`"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object"}}},"stream_options":{"include_usage":true},"stream":true,` +
-		`"temperature":0.8,"seed":7,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],` +
+		`"temperature":0.8,"seed":7,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}],"tool_choice":"none",` +
 		`"chat_template_kwargs":{"enable_thinking":true},"priority":2}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

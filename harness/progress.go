@@ -22,8 +22,9 @@ type progress struct {
 	bar      *progressbar.ProgressBar
 	start    time.Time
 	expected time.Duration
-	slots    int
-	done     int
+	slots    int    // of the plan
+	todo     int    // of them, to be run now: a resumed run has done the others
+	done     int    // of those to do
 	now      string // what the bar says
 	ttft     string
 	stopped  chan struct{}
@@ -46,11 +47,11 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = io.WriteString(p.w, results.Printable(fmt.Sprintf(format, args...))+"\n")
 }
 
-// begin starts the bar over so many slots.
-func (p *progress) begin(slots int, expected time.Duration) {
+// begin starts the bar over what is to be run of so many slots.
+func (p *progress) begin(slots, todo int, expected time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.start, p.expected, p.slots = time.Now(), expected, slots
+	p.start, p.expected, p.slots, p.todo = time.Now(), expected, slots, todo
 	if !p.terminal || slots == 0 {
 		return
 	}
@@ -78,7 +79,7 @@ func (p *progress) remaining() time.Duration {
 	elapsed := time.Since(p.start)
 	left := p.expected - elapsed
 	if p.done > 0 {
-		left = time.Duration(float64(elapsed)/float64(p.done)*float64(p.slots)) - elapsed
+		left = time.Duration(float64(elapsed)/float64(p.done)*float64(p.todo)) - elapsed
 	}
 	return max(0, left.Round(time.Second))
 }
@@ -127,7 +128,7 @@ func (p *progress) slotEnds(s *results.SlotInfo, took time.Duration, requests, c
 	if s.Why != "" {
 		line += ": " + s.Why
 	}
-	if p.done < p.slots {
+	if p.done < p.todo {
 		line += fmt.Sprintf(", about %v left", left)
 	}
 	p.say("%s", line)

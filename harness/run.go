@@ -125,6 +125,7 @@ type run struct {
 	files    []results.File
 	progress *progress
 	finished *Finished
+	release  func() // of the lock of the run directory; nil: not taken
 
 	mu     sync.Mutex
 	writer *results.Writer
@@ -192,30 +193,40 @@ func (r *run) check() (err error) {
 	return err
 }
 
-// directory creates the run directory, or opens the one to be continued.
-func (r *run) directory(ctx context.Context) error {
-	dir, now := r.o.Resume, time.Now()
-	if dir == "" {
-		if dir = r.o.Out; dir == "" {
-			dir = filepath.Join(r.o.Runs, results.RunName(now, r.plan.Name))
-		}
-		switch info, err := os.Stat(dir); {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return &Refused{fmt.Errorf("--out: %w", err)}
-		case !info.IsDir():
-			return &Refused{fmt.Errorf("--out %s: is a file; name a directory that does not exist yet", dir)}
-		default:
-			return &Refused{fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)}
-		}
+// place is the run directory: the one to be continued, or one that is not there yet.
+func (r *run) place(now time.Time) (string, error) {
+	if r.o.Resume != "" {
+		return filepath.Abs(r.o.Resume)
 	}
-	dir, err := filepath.Abs(dir)
+	dir := cmp.Or(r.o.Out, filepath.Join(r.o.Runs, results.RunName(now, r.plan.Name)))
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return filepath.Abs(dir)
+	case err != nil:
+		return "", &Refused{fmt.Errorf("--out: %w", err)}
+	case !info.IsDir():
+		return "", &Refused{fmt.Errorf("--out %s: is a file; name a directory that does not exist yet", dir)}
+	}
+	return "", &Refused{fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)}
+}
+
+// directory creates the run directory, or opens the one to be continued. Nobody
+// else writes it until the run is closed.
+func (r *run) directory(ctx context.Context) error {
+	now := time.Now()
+	dir, err := r.place(now)
 	if err != nil {
 		return err
+	}
+	if r.o.Resume != "" {
+		if r.release, err = takeLock(dir); err != nil {
+			return err
+		}
 	}
 	ledger := results.OpenLedger(r.o.Runs)
 	attempt := results.Attempt{Time: wallClock(now), Run: filepath.Base(dir), Kind: r.plan.Kind, Manifest: r.plan.Name, Target: r.plan.Target, PlanHash: r.plan.Hash()}
 	if attempt.N, err = ledger.Start(attempt); err != nil {
+		r.unlock()
 		return err
 	}
 	r.finished = &Finished{Dir: dir, ledger: ledger, attempt: attempt}
@@ -231,14 +242,25 @@ func (r *run) directory(ctx context.Context) error {
 		err = r.writer.SetRun(r.info)
 	}
 	if err != nil {
+		r.unlock()
 		return errors.Join(err, r.finished.End("", err.Error()))
 	}
 	r.finished.Run = r.info
 	return nil
 }
 
+// unlock lets others write the run directory.
+func (r *run) unlock() {
+	if r.release != nil {
+		r.release()
+	}
+}
+
 func (r *run) create(ctx context.Context, dir string, now time.Time) (err error) {
 	if r.writer, err = results.Create(dir, r.plan.Encode()); err != nil {
+		return err
+	}
+	if r.release, err = takeLock(dir); err != nil {
 		return err
 	}
 	r.info = &results.Run{
@@ -366,5 +388,6 @@ func (r *run) close(ctx context.Context, err error) (*Finished, error) {
 	if wrong := errors.Join(r.writer.SetRun(r.info), r.writer.Close()); wrong != nil {
 		err = errors.Join(err, fmt.Errorf("end the run: %w", wrong))
 	}
+	r.unlock()
 	return r.finished, err
 }

@@ -72,7 +72,7 @@ func (s *server) launchChild(arm string, v values, logs string) (url string, err
 	if s.port, err = supervise.FreePort(); err != nil {
 		return "", err
 	}
-	if s.temp, err = os.MkdirTemp("", "interlude-slot-"); err != nil {
+	if s.temp, err = os.MkdirTemp("", slotPrefix(os.Getpid())); err != nil {
 		return "", fmt.Errorf("make the slot's folder: %w", err)
 	}
 	s.nonce = nonce()
@@ -151,8 +151,11 @@ func (s *server) hasEnded() bool {
 
 // obituary says how a server that should be running ended.
 func (s *server) obituary() error {
-	return fmt.Errorf("the server ended while it was measured: %w%s", orSuccess(s.child.Err()), s.lastWords())
+	return fmt.Errorf("%w: %w%s", errDied, orSuccess(s.child.Err()), s.lastWords())
 }
+
+// errDied is why a slot ends whose server did.
+var errDied = errors.New("the server ended while it was measured")
 
 // awaitReady polls until the server says it is ready, ends, or takes too long.
 func (s *server) awaitReady(ctx context.Context) error {
@@ -162,6 +165,10 @@ func (s *server) awaitReady(ctx context.Context) error {
 	defer limit.Stop()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
+	// What a server starts is recorded while it lives: once it is dead, nobody can
+	// tell whose its children were.
+	tree := time.NewTicker(time.Second)
+	defer tree.Stop()
 	var last error
 	for {
 		got, err := s.observer.Value(ctx, r.Path, r.Pointer)
@@ -175,6 +182,8 @@ func (s *server) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-poll.C:
+		case <-tree.C:
+			s.look()
 		case <-s.exited():
 			return fmt.Errorf("the server ended before it was ready: %w%s", orSuccess(s.child.Err()), s.lastWords())
 		case <-limit.C:
@@ -182,6 +191,13 @@ func (s *server) awaitReady(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// look records what runs below the server now.
+func (s *server) look() {
+	if s.child != nil {
+		_, _ = s.child.Descendants() // what cannot be listed cannot be recorded
 	}
 }
 
@@ -197,6 +213,7 @@ func orSuccess(err error) error {
 // wants. A server that was there before us answers as well as ours would.
 func (s *server) prove(ctx context.Context, arm string) error {
 	t := s.target
+	s.look()
 	if s.child != nil {
 		ours, err := supervise.Owns(s.port, s.child.Pid())
 		if err != nil {

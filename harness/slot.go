@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,8 +42,12 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 	srv, err := startServer(ctx, r.o.Target, s.Arm, r.values, filepath.Dir(log))
 	srv.describe(&info)
 	if err != nil {
-		err = fmt.Errorf("slot %d (%s): %w%s", s.Slot, s.Arm, err, r.engine.advice())
-		info.Why = err.Error()
+		if err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err); ctx.Err() == nil {
+			err = fmt.Errorf("%w%s", err, r.engine.advice())
+			info.Why = err.Error()
+		} else {
+			info.Why = results.Interrupted
+		}
 		r.setSlot(info)
 		return err
 	}
@@ -63,13 +68,21 @@ func (r *run) drive(ctx context.Context, s workloads.Slot, srv *server, info res
 		}
 	}
 	if info.Complete = err == nil; err != nil {
-		info.Why = err.Error()
+		if info.Why = err.Error(); ctx.Err() != nil {
+			info.Why = results.Interrupted
+		}
+	}
+	exit := "stopped by the harness; nothing of it is left"
+	if errors.Is(err, errDied) {
+		r.eventAt(s.Slot, srv.client.Now(), "server_died", err.Error())
+		exit = "ended by itself; nothing of it is left"
 	}
 	if wrong := srv.stop(context.WithoutCancel(ctx)); wrong != nil {
 		r.event(s.Slot, "deviation", wrong.Error())
 		err = errors.Join(err, fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, wrong))
+		exit = strings.Replace(exit, "nothing of it is left", "something of it may be left", 1)
 	}
-	r.event(s.Slot, "server_exit", "stopped by the harness; nothing of it is left")
+	r.event(s.Slot, "server_exit", exit)
 	r.setSlot(info)
 	r.progress.slotEnds(&info, time.Since(srv.base), tally.requests, tally.completed, tally.probes())
 	return errors.Join(err, r.failure())

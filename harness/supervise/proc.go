@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"slices"
 
 	psnet "github.com/shirou/gopsutil/v4/net"
@@ -34,6 +35,19 @@ func (p Proc) find() *process.Process {
 	}
 	return live
 }
+
+// Self is the present process.
+func Self() Proc {
+	p := Proc{Pid: os.Getpid()}
+	if live, err := process.NewProcess(int32(p.Pid)); err == nil {
+		p.Start, _ = live.CreateTime()
+		p.Name, _ = live.Name()
+	}
+	return p
+}
+
+// Running tells whether the process has not ended.
+func (p Proc) Running() bool { return p.running() }
 
 // running tells whether the process has not ended. One that ended and was not
 // waited for by its parent has ended.
