@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"reflect"
 	"strings"
 
@@ -170,7 +169,7 @@ func (l *life) unload(ctx context.Context) (string, error) {
 		return "", err
 	}
 	said, err := l.unharmed(ctx, other, victim)
-	if err == nil && status != http.StatusConflict {
+	if err == nil && status != 409 {
 		err = fmt.Errorf("unload while one was parked: HTTP %d, want 409: %.200s", status, body)
 	}
 	return fmt.Sprintf("HTTP %d: %s; %s", status, oneLine(body), said), err
@@ -210,7 +209,7 @@ func (l *life) keys(ctx context.Context) (string, error) {
 		<-f.done
 		f.rec.Planned = "refused"
 		l.send.client.Close()
-		if f.rec.Outcome != results.RefusedOutcome || f.rec.Status != http.StatusUnauthorized {
+		if f.rec.Outcome != results.RefusedOutcome || f.rec.Status != 401 {
 			return "", fmt.Errorf("%s ended as %s, HTTP %d, want 401", f.request.ID, f.rec.Outcome, f.rec.Status)
 		}
 	}

@@ -123,9 +123,9 @@ func Budgets(manifest, engine string, speed float64) map[string]float64 {
 	if manifest != "soak" || len(words) == 0 || words[0] != "emulate" {
 		return budgets
 	}
-	p95, most := 6.5, 20.0
+	p95, most := 8.0, 20.0
 	if slices.Contains(words, "--resume-prefill") {
-		p95, most = 1.6, 9
+		p95, most = 2, 9
 	}
 	budgets["ttft_short_p95_s"], budgets["ttft_short_max_s"] = p95/speed, most/speed
 	return budgets

@@ -57,8 +57,42 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 			reqs = append(reqs, r)
 		}
 	}
-	loop, err := closedLoop(talks, budget, pace, c)
+	take := closedLoop
+	if g.Load == soakLoad {
+		take, budget = pausing, time.Duration(share*float64(g.Duration))
+	}
+	loop, err := take(talks, budget, pace, c)
 	return append(loop, reqs...), err
+}
+
+// contention is how much longer a turn takes than its own service, where three
+// conversations and the probes share one engine; measured in virtual time.
+const contention = 2.5
+
+// pausing lets talks that rest between their turns go on until the time is full,
+// each by a clock of its own.
+func pausing(talks []*talk, until time.Duration, pace Pace, c Counter) ([]Request, error) {
+	var reqs []Request
+	clock := make([]time.Duration, len(talks))
+	for {
+		next := -1
+		for i, t := range talks {
+			if (clock[i] < until || t.owes()) && (next < 0 || clock[i] < clock[next]) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return reqs, nil
+		}
+		t := talks[next]
+		t.conv.Steps = append(t.conv.Steps, t.step())
+		r, err := t.next()
+		if err != nil {
+			return nil, err
+		}
+		clock[next] += time.Duration(r.After.Delay) + time.Duration(contention*float64(pace.service(&r, c)))
+		reqs = append(reqs, r)
+	}
 }
 
 // closedLoop lets the talks take turns until the budget is used up; each has at

@@ -13,17 +13,19 @@ import (
 // more tool calls.
 const (
 	soakTalks       = 3
-	soakProbe       = 8 * time.Second       // mean distance of probes
-	soakCancel      = 220 * time.Second     // distance of planned cancellations
-	soakCancelLeast = 45 * time.Second      // in a short soak, until there are four
-	soakCycles      = 6                     // cycles between two rollovers of one conversation
-	soakSmall       = 30_000                // tokens of a small rollover
-	soakCold        = 110_000               // of a cold one
-	soakBig         = 132_000               // of one that keeps the beginning
-	soakKeep        = 16_384                // tokens of it
-	soakLongest     = 60                    // fields of a long audit
-	soakTool        = "reserve"             // its array argument is long
-	soakStop        = ", \"zz_never_a_name" // its beginning stands between any two fields
+	soakProbe       = 8 * time.Second         // mean distance of probes
+	soakCancel      = 220 * time.Second       // distance of planned cancellations
+	soakCancelLeast = 45 * time.Second        // in a short soak, until there are four
+	soakWork        = 1500 * time.Millisecond // shortest time of a tool; the longest is four times that
+	soakRead        = 6 * time.Second         // shortest time of a user between two turns; the longest is four times that
+	soakCycles      = 9                       // cycles between two rollovers of one conversation
+	soakSmall       = 30_000                  // tokens of a small rollover
+	soakCold        = 110_000                 // of a cold one
+	soakBig         = 132_000                 // of one that keeps the beginning
+	soakKeep        = 25_000                  // tokens of it
+	soakLongest     = 100                      // fields of a long audit
+	soakTool        = "reserve"               // its array argument is long
+	soakStop        = ", \"zz_never_a_name"   // its beginning stands between any two fields
 )
 
 // soak makes the conversations, and what happens beside them.
@@ -66,21 +68,33 @@ func (s *soakTalk) step() Step {
 	if next.Audit > 0 {
 		next.Audit = min(next.Audit, len(s.known))
 	}
+	if s.turn > 0 {
+		next.After = &Trigger{Request: s.conv.Steps[s.turn-1].ID, Event: AtEnd, Delay: s.pause(next.Receipts)}
+	}
 	return next
+}
+
+// pause is how long a tool works, or a user reads and writes.
+func (s *soakTalk) pause(tool bool) Duration {
+	r, least := s.stream("pause", s.turn), soakRead
+	if tool {
+		least = soakWork
+	}
+	return Duration(least + time.Duration(r.Int64N(int64(3*least))))
 }
 
 func (s *soakTalk) plan() []Step {
 	r := s.stream("cycle", s.cycle)
 	unread := func() int { return 300 + r.IntN(1500) }
-	from, n := 1+r.IntN(5000), 120+r.IntN(280)
+	from, n := 1+r.IntN(5000), 200+r.IntN(280)
 	places := json.RawMessage(fmt.Sprintf(`{"places":"@range %d %d","urgent":true}`, from, from+n-1))
 	steps := []Step{
-		{Class: Tool, Plant: 8, Calls: []CallSpec{{Tool: soakTool, Args: places, Plant: 4}}, Unread: unread() + 300, Max: 6000},
+		{Class: Tool, Plant: 8, Calls: []CallSpec{{Tool: soakTool, Args: places, Plant: 4}}, Unread: unread() + 300, Max: 3000},
 		{Class: Tool, Receipts: true, Max: 300},
 		{Class: Tool, Plant: 4, Calls: []CallSpec{{Tool: "stock_level", Plant: 3}, {Tool: soakTool, Plant: 3}}, Unread: unread() + 200, Max: 600, Thinking: s.cycle%2 == 1},
 		{Class: Tool, Receipts: true, Max: 300},
-		{Class: Long, Audit: soakLongest, Max: 4000},
-		{Class: Audit, Audit: 20, Max: 1200, Thinking: s.cycle%2 == 0},
+		{Class: Long, Audit: soakLongest, Max: 3200},
+		{Class: Audit, Audit: 20, Max: 800, Thinking: s.cycle%2 == 0},
 		{Class: Short, Recall: &Recall{Tool: soakTool, Items: 2}, Max: 200},
 	}
 	if s.cycle%2 == 1 {
@@ -110,7 +124,7 @@ func (s *soakTalk) rollover() Step {
 	return step
 }
 
-// soakProbes are short requests at times of their own: three facts and a question
+// soakProbes are short requests at times of their own: two facts and a question
 // for them, streamed and not, with and without an explicit priority.
 func soakProbes(r *rand.Rand, duration time.Duration) []Conversation {
 	var list []Conversation
@@ -120,9 +134,12 @@ func soakProbes(r *rand.Rand, duration time.Duration) []Conversation {
 			return list
 		}
 		n := len(list)
-		s := Step{ID: fmt.Sprintf("P%d", n+1), Class: Probe, After: &Trigger{Delay: Duration(at)}, Plant: 3, Audit: 3, Prompt: 150 + r.IntN(450), Max: 128, Whole: n%4 == 3}
+		s := Step{ID: fmt.Sprintf("P%d", n+1), Class: Probe, After: &Trigger{Delay: Duration(at)}, Plant: 2, Audit: 2, Prompt: 150 + r.IntN(300), Max: 96, Whole: n%8 == 7}
 		if urgent := 1; n%3 > 0 {
 			s.Priority = &urgent
+			// A server sends its own small requests without checkpoints; who says how
+			// urgent it is says this too, or it would take a long conversation's place.
+			s.Extra = json.RawMessage(`{"strata_checkpoint":false}`)
 			if n%3 == 2 {
 				s.By = "header"
 			}

@@ -47,10 +47,6 @@ func Main(ctx context.Context, o Options) error {
 	for _, w := range cfg.Warnings {
 		log.Warn("config: " + w)
 	}
-	tok, err := OpenTokenizer(cfg.Tokenizer)
-	if err != nil {
-		return fmt.Errorf("config: %w", err)
-	}
 	// The port first: an engine takes minutes, a port in use is known at once.
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(o.Port)))
 	if err != nil {
@@ -62,8 +58,22 @@ func Main(ctx context.Context, o Options) error {
 	if o.Ready != nil {
 		o.Ready(listener.Addr())
 	}
-	l := loop.New(cfg.loop(log))
-	s := newServer(cfg, l, log, o.Instance)
+	return Serve(ctx, cfg, listener, nil, log, o.Instance)
+}
+
+// Serve is Main for who brings the listener, and perhaps the way in which engines
+// are started (nil: as child processes). It closes the listener.
+func Serve(ctx context.Context, cfg *Config, listener net.Listener, start loop.Starter, log *slog.Logger, instance string) error {
+	tok, err := OpenTokenizer(cfg.Tokenizer)
+	if err != nil {
+		return errors.Join(fmt.Errorf("config: %w", err), listener.Close())
+	}
+	c := cfg.loop(log)
+	if start != nil {
+		c.Start = start
+	}
+	l := loop.New(c)
+	s := newServer(cfg, l, log, instance)
 	s.tok = tok
 	return run(ctx, l, s, listener)
 }
@@ -106,7 +116,7 @@ func LoadConfig(o Options) (*Config, error) {
 	}
 	cfg, err := ParseConfig(data, filepath.Dir(path))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", o.Path, err)
 	}
 	if o.Host != "" {
 		cfg.Host = o.Host

@@ -1,0 +1,205 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"interlude/audit"
+	"interlude/engine"
+	"interlude/engine/emulate"
+	"interlude/engine/process"
+	"interlude/harness/client"
+	"interlude/harness/liar"
+	"interlude/harness/observe"
+	"interlude/results"
+	"interlude/results/stats"
+	"interlude/sched/chat"
+	"interlude/sched/loop"
+	"interlude/sched/serve"
+	"interlude/workloads"
+)
+
+// standIn is the stand-in engine on two pipes instead of in a process.
+type standIn struct {
+	*process.Conn
+	info          engine.Info
+	context       int
+	exited        chan struct{}
+	stdin, stdout io.Closer // the engine's ends
+}
+
+func startStandIn(args ...string) loop.Starter {
+	return func(ctx context.Context) (loop.Engine, error) {
+		in, stdin := io.Pipe()
+		stdout, out := io.Pipe()
+		e := &standIn{Conn: process.NewConn(stdin, stdout), exited: make(chan struct{}), stdin: in, stdout: out}
+		var words bytes.Buffer
+		go func() {
+			defer close(e.exited)
+			emulate.Main(args, in, out, &words)
+			in.Close()
+			out.Close()
+		}()
+		var err error
+		if e.info, e.context, err = e.Await(ctx); err != nil {
+			in.Close()
+			out.Close()
+			<-e.exited
+			return nil, errors.Join(err, errors.New(words.String()))
+		}
+		return e, nil
+	}
+}
+
+func (e *standIn) Info() engine.Info       { return e.info }
+func (e *standIn) Context() int            { return e.context }
+func (e *standIn) Pid() int                { return 1 }
+func (e *standIn) Exited() <-chan struct{} { return e.exited }
+func (e *standIn) ExitErr() error          { return nil }
+func (e *standIn) Kill() error {
+	e.stdin.Close()
+	e.stdout.Close()
+	e.Close()
+	<-e.exited
+	return nil
+}
+func (e *standIn) Quit(context.Context) error {
+	e.Write([]byte("QUIT\n"))
+	e.CloseWrite()
+	for b := range e.Batches() {
+		b.Release()
+	}
+	return e.Kill()
+}
+
+// inBubble runs the one slot of a staged run against the real server, scheduler
+// and stand-in, in memory and in virtual time, and returns the run directory.
+func inBubble(t *testing.T, r *run, engineFlags ...string) (dir string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		slot := r.plan.Slots[0]
+		reqs, err := r.expand(slot.Pair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs := filepath.Join(r.finished.Dir, slotFolder(slot.Slot))
+		if _, err := r.writer.Path(slotFolder(slot.Slot), "server.log"); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := serve.ParseConfig([]byte(fmt.Sprintf(`{"exe":"stand-in","solo_priority":true,"solo_policy":"budget","solo_journal":%q}`, filepath.Join(logs, "journal.jsonl"))), logs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := liar.NewMemory()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		start := startStandIn(append([]string{"--serve", "--conversation-cache-mib", cacheMiB, "--conversation-cache-slots", cacheSlots}, engineFlags...)...)
+		go func() { ended <- serve.Serve(ctx, cfg, m, start, slog.New(slog.DiscardHandler), "nonce") }()
+		base := time.Now()
+		srv := &server{target: r.o.Target, base: base, client: client.New(client.Options{BaseURL: "http://127.0.0.1:8095", Base: base, Dial: m.Dial}), observer: observe.New("http://127.0.0.1:8095", "", m.Dial)}
+		err = errors.Join(srv.awaitReady(ctx), srv.prove(ctx, slot.Arm))
+		info := results.SlotInfo{Slot: slot.Slot, Pair: slot.Pair, Arm: slot.Arm, Started: wallClock(base)}
+		srv.describe(&info)
+		if err == nil {
+			err = r.drive(ctx, slot, srv, info, reqs)
+		}
+		f, err := r.close(ctx, err)
+		if dir = f.Dir; err != nil {
+			t.Error("the run ended early:", err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error("the server:", err)
+		}
+	})
+	return dir
+}
+
+// stagedSoak makes the run directory of a soak without starting anything.
+func stagedSoak(t *testing.T, duration time.Duration) *run {
+	t.Helper()
+	m, err := workloads.Load("soak", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.For(duration); err != nil {
+		t.Fatal(err)
+	}
+	target, err := LoadTarget("interlude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := open(t.Context(), "soak", Options{Manifest: m, Target: target, Engine: "emulate", Policy: "budget", Seed: 1,
+		Counter: exact(), Runs: t.TempDir(), Self: os.Args[0], Idle: -1, Budgets: Budgets("soak", "emulate --resume-prefill", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.info.Calibrated = &results.Calibration{Streams: 1, Events: 100, P50: 1e-5, P99: 1e-4, Max: 1e-3}
+	return r
+}
+
+// exact counts tokens as the server renders and tokenizes them.
+func exact() workloads.Counter {
+	tok := chat.Builtin()
+	return workloads.Counter{
+		Name: "builtin",
+		Count: func(system string, turns []workloads.Turn, tools []workloads.ToolSpec, thinking bool) int {
+			c := chat.Conversation{}
+			if system != "" {
+				c.Messages = append(c.Messages, chat.Message{Role: chat.System, Content: chat.Text(system)})
+			}
+			for _, t := range turns {
+				c.Messages = append(c.Messages, chat.Message{Role: chat.Role(t.Role), Content: chat.Text(t.Text)})
+			}
+			for _, t := range tools {
+				c.Tools = append(c.Tools, chat.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+			}
+			return chat.Count(tok, c, chat.Options{Thinking: thinking})
+		},
+		Text: func(text string) int { return len(tok.Encode(nil, text)) },
+	}
+}
+
+// judge judges a run of one arm as cmd does.
+func judge(t *testing.T, dir string, c workloads.Counter) (results.Summary, *audit.Report) {
+	t.Helper()
+	fsys := os.DirFS(dir)
+	data, err := results.Open(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged, err := audit.Judge(fsys, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := workloads.ReadPlan(data.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := stats.Facts{Kind: plan.Kind, Primary: plan.Primary, Margin: plan.Margin, Guards: plan.Guards, Pairs: len(plan.Slots), Parks: plan.Parks, Budgets: plan.Budgets}
+	return stats.Summarise(data, judged.Judgements, judged.Findings, facts), judged
+}
+
+// TestSoakHour: the whole hour, the real server and scheduler, in virtual time.
+func TestSoakHour(t *testing.T) {
+	began := time.Now()
+	dir := inBubble(t, stagedSoak(t, time.Hour), "--resume-prefill", "--prefill-chunk", "2048", "--sequences", "4")
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	t.Logf("an hour in %v, heap %d MB", time.Since(began), mem.HeapAlloc>>20)
+	s, judged := judge(t, dir, exact())
+	t.Logf("judged after %v", time.Since(began))
+	on := s.Arms["on"]
+	t.Logf("%s %v %+v ttft %v %v %v parks %v audits %+v strict %+v", s.Verdict, s.Reasons, on.Requests, *on.TTFTShort.Median, *on.TTFTShort.P95, *on.TTFTShort.Max, *on.Parks, on.Audits, on.StrictJSON)
+	t.Log(failures(judged))
+}
