@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"interlude/engine/llama"
@@ -57,6 +58,9 @@ func main() {
 }
 
 func run(args []string) error {
+	// Nearly all of the heap are snapshots, which are large and have no pointers:
+	// collecting often is cheap, and memory stays near --conversation-cache-mib.
+	debug.SetGCPercent(20)
 	o, err := parse(args, os.Stderr)
 	if err != nil {
 		return err
