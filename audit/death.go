@@ -6,9 +6,8 @@ import (
 	"interlude/results"
 )
 
-// checkServers names servers that ended while they were measured: what a
-// maintainer must read first. In a run of one arm that breaks it; between arms the
-// requests that went down with the server are counted like any other failure.
+// checkServers names servers and engines that ended while they were measured: what
+// a maintainer must read first.
 func (e *evidence) checkServers() {
 	const check = "server_alive"
 	died := 0
@@ -17,20 +16,59 @@ func (e *evidence) checkServers() {
 			continue
 		}
 		died++
-		weight := results.Doubt
-		if e.data.Run.Kind != "ab" {
-			weight = results.Broken
-		}
-		e.fail(check, weight, nil, ev.Time, "slot %d (%s): %s", ev.Slot, e.slots[ev.Slot].Arm, ev.Text)
+		e.fail(check, e.unasked(), nil, ev.Time, "slot %d (%s): %s", ev.Slot, e.slots[ev.Slot].Arm, ev.Text)
 	}
 	if died == 0 {
 		e.pass(check, "no server ended while it was measured")
 	}
+	e.checkEngines()
 }
 
-// deaths says which servers of an arm died, for a sentence about failed requests.
+// checkEngines names engines that ended without being asked, by their servers'
+// counters. A run that ends engines on purpose is judged by its cells.
+func (e *evidence) checkEngines() {
+	const check = "engine_alive"
+	if kind := e.data.Run.Kind; kind == "inject" || kind == "lifecycle" {
+		e.notRun(check, "this run ends engines on purpose")
+		return
+	}
+	known, died := 0, 0
+	for _, s := range e.paired() {
+		n, ok := counter(s.Witness, "engine_deaths")
+		if !ok {
+			continue
+		}
+		if known++; n > 0 {
+			died++
+			e.fail(check, e.unasked(), nil, "", "slot %d (%s): its engine died %g times", s.Slot, s.Arm, n)
+		}
+	}
+	switch {
+	case known == 0:
+		e.notRun(check, "no server counts how often its engine died")
+	case died == 0:
+		e.pass(check, "no engine of %d servers died", known)
+	}
+}
+
+// unasked weighs an end that nobody asked for. In a run of one arm it breaks it;
+// between arms the requests that went down are counted like any other failure.
+func (e *evidence) unasked() string {
+	if e.data.Run.Kind == "ab" {
+		return results.Doubt
+	}
+	return results.Broken
+}
+
+// deaths says which servers and engines of an arm died, for a sentence about failed
+// requests.
 func (e *evidence) deaths(arm string) string {
 	text := ""
+	for _, s := range e.paired() {
+		if n, ok := counter(s.Witness, "engine_deaths"); ok && n > 0 && s.Arm == arm {
+			text += fmt.Sprintf("; the engine of slot %d died in it", s.Slot)
+		}
+	}
 	for _, ev := range e.data.Events {
 		if s := e.slots[ev.Slot]; ev.Kind == "server_died" && s.Arm == arm && !s.Complete {
 			text += fmt.Sprintf("; the server of slot %d died in it", ev.Slot)

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -136,16 +137,28 @@ func (e *evidence) named(slot int) (tale, []*results.Record) {
 	if len(recs) != len(t.arrivals) {
 		return tale{}, nil
 	}
-	slices.SortStableFunc(recs, func(a, b *results.Record) int {
-		switch {
-		case a.Sent < b.Sent:
-			return -1
-		case a.Sent > b.Sent:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(recs, func(a, b *results.Record) int { return cmp.Compare(a.Sent, b.Sent) })
+	t.untangle(recs)
 	return t, recs
+}
+
+// together is how many requests may overtake each other on their way to the server,
+// which first reads all of a long one.
+const together = 8
+
+// untangle puts records that were sent in one order into the order in which they
+// arrived: by the lengths of their prompts, as far as their servers told them.
+func (t *tale) untangle(recs []*results.Record) {
+	for i, id := range t.arrivals {
+		near := recs[i:min(len(recs), i+together)]
+		if near[0].Usage == nil {
+			continue // it left before it was told, and has no length to go by
+		}
+		k := max(0, slices.IndexFunc(near, func(r *results.Record) bool { return r.Usage != nil && r.Usage.Prompt == t.prompt[id] }))
+		r := near[k]
+		copy(near[1:k+1], near[:k])
+		near[0] = r
+	}
 }
 
 // parkings is how long each request's first GEN spent parking and restoring, by

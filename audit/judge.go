@@ -77,6 +77,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 	e.checkReuse()
 	e.checkJournal()
 	e.checkFalls()
+	e.checkEarly()
 	return &e.Report, nil
 }
 

@@ -156,6 +156,16 @@ func TestPlantedLies(t *testing.T) {
 				r := b.Find(1, results.On, "P1")
 				r.FirstEvent, r.FirstToken = r.Sent+2_000_000, r.Sent+2_000_000
 			}},
+		{name: "an answer seen before it was made", check: "first_output_possible", weight: results.Invalid, record: "2/P1",
+			plant: func(b *audittest.Build) {
+				r := b.Find(1, results.On, "P1")
+				for _, s := range []*results.Stamp{&r.FirstEvent, &r.FirstToken, &r.FirstContent, &r.LastToken, &r.Terminal, &r.End} {
+					*s -= 330_000_000
+				}
+				for i := range r.Chunks {
+					r.Chunks[i].At -= 330_000_000
+				}
+			}},
 		{name: "a role chunk early, not taken for output", check: "early_event", weight: results.Note, record: "2/P1",
 			plant: func(b *audittest.Build) { r := b.Find(1, results.On, "P1"); r.FirstEvent = r.Sent + 2_000_000 }},
 		{name: "a stream cut in on only", check: "failures_by_arm", weight: results.Doubt, record: "2/P1",
@@ -300,6 +310,12 @@ func TestPlantedLies(t *testing.T) {
 				}
 				if err := os.WriteFile(path, []byte(strings.Replace(string(raw), `"n":1`, `"n":3`, 1)), 0o644); err != nil {
 					t.Fatal(err)
+				}
+			}},
+		{name: "an engine that died in on", check: "engine_alive", weight: results.Doubt,
+			plant: func(b *audittest.Build) {
+				for i := range b.Run.Slots {
+					b.Run.Slots[i].Witness["strata:engine_deaths_total"] = float64(i & 1)
 				}
 			}},
 		{name: "a warm cache in on only", check: "cold_start", weight: results.Note, record: "2/A1",
