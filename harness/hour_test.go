@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -189,13 +190,16 @@ func judge(t *testing.T, dir string, c workloads.Counter) (results.Summary, *aud
 	return stats.Summarise(data, judged.Judgements, judged.Findings, facts), judged
 }
 
-// TestSoakHour: the whole hour against the real server, scheduler and stand-in, in
+// full runs what takes half a minute each: go test ./harness -full.
+var full = flag.Bool("full", false, "run the whole hour of the soak in virtual time, a slot of the injection, and the lifecycle")
+
+// TestSoakHour: the whole hour (minutes of it without -full) against the real server, scheduler and stand-in, in
 // virtual time: at least the reference's size, nothing wrong, nothing lost, and the
 // short requests as fast as promised. What the machine does besides cannot blur it.
 func TestSoakHour(t *testing.T) {
-	length := time.Hour
-	if testing.Short() || raceOn {
-		length = 6 * time.Minute
+	length := 4 * time.Minute
+	if *full {
+		length = time.Hour
 	}
 	dir := inBubble(t, stagedSoak(t, length), "--resume-prefill", "--prefill-chunk", "2048", "--sequences", "4")
 	s, judged := judge(t, dir, exact())

@@ -226,8 +226,9 @@ func (s *scene) setLoading(ctx context.Context) error {
 	if err := s.arm("load"); err != nil {
 		return err
 	}
-	s.begin(ctx, workloads.RoleVictim)
+	v := s.begin(ctx, workloads.RoleVictim)
 	if !s.armed {
+		s.either[v] = true // a signal may come when the engine is just up
 		if err := s.engineAfter(ctx, old); err != nil {
 			return err
 		}

@@ -47,8 +47,8 @@ func cellsOf(t *testing.T, r *run, slot int) []results.Cell {
 // TestKilledEverywhere: real processes; the engine is killed at every moment under
 // every API, and every cell passes.
 func TestKilledEverywhere(t *testing.T) {
-	if testing.Short() || raceOn {
-		t.Skip("half a minute of real processes")
+	if !*full {
+		t.Skip("half a minute of real processes: -full")
 	}
 	t.Parallel()
 	r := staged2(t, "inject", 20)
@@ -79,8 +79,8 @@ func TestKilledEverywhere(t *testing.T) {
 
 // TestLifecycleRows: real processes; every row passes with evidence.
 func TestLifecycleRows(t *testing.T) {
-	if testing.Short() || raceOn {
-		t.Skip("half a minute of real processes")
+	if !*full {
+		t.Skip("half a minute of real processes: -full")
 	}
 	t.Parallel()
 	r := staged2(t, "lifecycle", 16)
