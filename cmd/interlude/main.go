@@ -47,16 +47,32 @@ func (e exit) Unwrap() error { return e.err }
 func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
+// endings are the signals that end what runs here in good order: a closed terminal
+// too, unless somebody (nohup) has had it ignored.
+func endings() []os.Signal {
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
+}
+
 func run(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
+	out := &checked{Writer: os.Stdout}
+	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil && ctx.Err() == nil {
+		complain(fmt.Sprintf("write to stdout: %v", out.err)) // half an answer is none
+		return exitFailed
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -77,6 +93,20 @@ func run(ctx context.Context, args []string) int {
 
 // complain prints an error. It may quote what an engine or a run directory says.
 func complain(text string) { fmt.Fprintln(os.Stderr, "interlude:", results.Printable(text)) }
+
+// checked remembers the first error of writing.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
 
 // printable is where the verbs write that show what others wrote.
 type printable struct{ io.Writer }
@@ -115,6 +145,11 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			if cmd.GroupID == "judge" || cmd.GroupID == "measure" {
 				cmd.SetOut(printable{cmd.OutOrStdout()})
+			}
+			if cmd.GroupID == "measure" {
+				// Whoever read our progress may go away; the measurement stays. The signal is
+				// taken and dropped, not ignored: children would inherit that.
+				signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			}
 		},
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

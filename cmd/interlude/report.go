@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"interlude/harness"
 	"interlude/results"
 	"interlude/results/report"
 )
@@ -52,6 +53,9 @@ is pooled over different builds, engines or hosts, and nothing is written into t
 				return err
 			}
 			if format == "" && !stdout {
+				if err := harness.Busy(dir); err != nil {
+					return err
+				}
 				s, err := finish(dir)
 				if err != nil {
 					return err
@@ -74,11 +78,17 @@ is pooled over different builds, engines or hosts, and nothing is written into t
 // dossier makes one page over several judged runs. Links are relative to here.
 func dossier(dirs []string, format string) ([]byte, error) {
 	var parts []report.Part
+	known := map[string]bool{}
 	for _, dir := range dirs {
+		link := fromHere(dir)
+		if known[link] {
+			return nil, usage("%s is named twice: one run is one part of the page", dir)
+		}
+		known[link] = true
 		if !isFile(filepath.Join(dir, "summary.json")) {
 			return nil, notJudged(dir)
 		}
-		parts = append(parts, report.Part{Link: filepath.ToSlash(dir), FS: os.DirFS(dir)})
+		parts = append(parts, report.Part{Link: filepath.ToSlash(link), FS: os.DirFS(dir)})
 	}
 	switch format {
 	case "", "md":
@@ -89,7 +99,27 @@ func dossier(dirs []string, format string) ([]byte, error) {
 	return nil, usage("--format %q: over several runs there are md and pr", format)
 }
 
+// fromHere is the relative path of a directory, as a page of this folder links to it.
+func fromHere(dir string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return filepath.Clean(dir)
+	}
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return filepath.Clean(dir)
+	}
+	rel, err := filepath.Rel(here, full)
+	if err != nil {
+		return filepath.Clean(dir)
+	}
+	return rel
+}
+
 func notJudged(dir string) error {
+	if !isFile(filepath.Join(dir, results.PlanFile)) {
+		return fmt.Errorf("%s is no run directory: it holds no %s", dir, results.PlanFile)
+	}
 	return fmt.Errorf("%s is not judged yet: run `interlude report %s` first", dir, dir)
 }
 
@@ -144,6 +174,9 @@ func newNote() *cobra.Command {
 			if strings.TrimSpace(args[1]) == "" {
 				return usage("note: the text is empty; a disclosure stays in the run for ever, so it must say something")
 			}
+			if err := harness.Busy(args[0]); err != nil {
+				return err
+			}
 			if err := results.AppendNote(args[0], args[1], time.Now().UTC()); err != nil {
 				return err
 			}
@@ -167,15 +200,21 @@ func newPublish() *cobra.Command {
 		Args: exactly(1, "a run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
-			s, err := finish(dir)
-			if err != nil {
-				return err
-			}
 			if to == "" {
 				to = filepath.Join("results", "published", filepath.Base(dir))
 			}
 			if _, err := os.Stat(to); err == nil {
 				return usage("--to %s exists: a published run is never overwritten; name another directory", to)
+			}
+			if inside(dir, to) {
+				return usage("--to %s lies inside the run itself: name a directory beside it", to)
+			}
+			if err := harness.Busy(dir); err != nil {
+				return err
+			}
+			s, err := finish(dir)
+			if err != nil {
+				return err
 			}
 			files, err := report.Publish(os.DirFS(dir), private(), time.Now().UTC().Format(time.RFC3339))
 			if err != nil {
@@ -190,6 +229,14 @@ func newPublish() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&to, "to", "", "new `DIR` for the copy (default results/published/<run>)")
 	return cmd
+}
+
+// inside reports whether path lies in dir.
+func inside(dir, path string) bool {
+	a, errA := filepath.Abs(dir)
+	b, errB := filepath.Abs(path)
+	rel, err := filepath.Rel(a, b)
+	return errA == nil && errB == nil && err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // private lists the texts of this machine that must not travel with a run.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ const publishLimit = 5 << 20
 // Publish chooses what a reader of a run needs: always the plan, the records and
 // what follows from them, then logs and samples while they fit into 5 MiB. hide
 // lists texts that must not travel (a host name, a home directory); they are
-// replaced in every file but the plan and the records, whose bytes are hashed. A
-// hidden text in one of those is an error. at (RFC 3339) dates the entry that
+// replaced in every file but the plan and the records, whose bytes are hashed; a
+// hidden text in one of those is an error. Absolute paths lose their folders. at (RFC 3339) dates the entry that
 // events.jsonl gets about what was left out.
 func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 	files := Files{}
@@ -46,6 +47,9 @@ func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 	}
 	left, err := fill(fsys, files, publishLimit-size)
 	if err != nil {
+		return nil, err
+	}
+	if err := shorten(files); err != nil {
 		return nil, err
 	}
 	if err := conceal(files, hide); err != nil {
@@ -124,6 +128,43 @@ func telling(name string) int {
 		return 2
 	}
 	return never
+}
+
+// absolute matches the folders of a path that begins at the root of a file system;
+// paths of URLs begin with other names.
+var absolute = regexp.MustCompile("(?:/(?:home|root|tmp|var|usr|opt|mnt|media|data|srv|work|private|Users|Volumes|Applications)(?:/+" + named + "+)*/+" +
+	`|\b[A-Za-z]:(?:\\+` + named + `+)*\\+)(` + named + ")")
+
+// named is what a name of a path is made of: nothing that ends a word, a JSON text or
+// begins an escape in one.
+const named = `[^\s"'<>|:;,)\\/]`
+
+// shorten leaves of every path what it names and not where it lies, and of other
+// attempts how they ended and not their logs. The bytes of plan and records are
+// hashed and stay as they are.
+func shorten(files Files) error {
+	for name, raw := range files {
+		if name != results.PlanFile && !strings.HasSuffix(name, results.RecordsFile) && !strings.HasSuffix(name, ".svg") {
+			files[name] = absolute.ReplaceAll(raw, []byte("$1"))
+		}
+	}
+	var out bytes.Buffer
+	for line := range bytes.Lines(files[results.AttemptsFile]) {
+		var a results.Attempt
+		if err := json.Unmarshal(line, &a); err != nil {
+			continue // half a line counts for nothing
+		}
+		a.Why = gist(a.Why)
+		b, err := json.Marshal(a)
+		if err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		out.Write(append(b, '\n'))
+	}
+	if files[results.AttemptsFile] != nil {
+		files[results.AttemptsFile] = out.Bytes()
+	}
+	return nil
 }
 
 // conceal replaces hidden texts, longest first, so that a path inside another

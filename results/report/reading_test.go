@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -64,5 +65,49 @@ func TestShowKnowsTheSlots(t *testing.T) {
 	dir := os.DirFS(judged(t, audittest.Options{}, nil))
 	if _, err := report.Show(dir, "99/P1"); err == nil || !strings.Contains(err.Error(), "P1 was sent in slots 1 to 8") {
 		t.Error(err)
+	}
+}
+
+func TestPublishedPathsAreRelative(t *testing.T) {
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
+		b.Run.Command = []string{"interlude", "ab", "--out", "/tmp/somebody/i1", "--engine", "/home/me/eng.sh --pack C:\\Users\\me\\pack.bin"}
+		b.Events = append(b.Events, results.Event{Kind: "server_start", Text: "GET /v1/status, log /var/tmp/x/engine.log, open \"/tmp/x/\""})
+	})
+	ledger := dir + "/" + results.AttemptsFile
+	raw, err := os.ReadFile(ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := `{"n":2,"phase":"end","run":"another","why":"it ended; its last words:\n  --api-key=hunter2"}` + "\n"
+	if err := os.WriteFile(ledger, append(raw, other...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := render(t, dir)
+	if err := os.WriteFile(dir+"/README.md", files["README.md"], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := report.Publish(os.DirFS(dir), nil, "2026-11-30T00:00:00Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for name, data := range out {
+		if strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		all += string(data)
+		if strings.HasSuffix(name, ".json") && !json.Valid(data) {
+			t.Errorf("%s is no JSON any more", name)
+		}
+		for _, bad := range []string{"/tmp/somebody", "/home/", "Users", "/var/", "hunter2"} {
+			if strings.Contains(string(data), bad) {
+				t.Errorf("%s still says %s", name, bad)
+			}
+		}
+	}
+	for _, kept := range []string{"--out i1", "eng.sh", "pack.bin", "GET /v1/status, log engine.log", "it ended; its last words: …"} {
+		if !strings.Contains(all, kept) {
+			t.Errorf("%q is gone", kept)
+		}
 	}
 }

@@ -148,7 +148,7 @@ func (a *Analysis) guard(name string) *Metric {
 
 // doubts lists what rule 4 finds.
 func (a *Analysis) doubts(primary *Metric) []string {
-	var reasons []string
+	reasons := a.weighed(results.Doubt) // causes, before what follows from them
 	switch {
 	case primary == nil:
 		reasons = append(reasons, fmt.Sprintf("the primary metric %q is none of this program's", a.Facts.Primary))
@@ -168,7 +168,7 @@ func (a *Analysis) doubts(primary *Metric) []string {
 		}
 		reasons = append(reasons, fmt.Sprintf("pair %d, %s (%s): right with the flag off, with it on: %s", c.Pair, c.Request, c.Class, c.On))
 	}
-	return append(reasons, a.weighed(results.Doubt)...)
+	return reasons
 }
 
 // primaryText is the primary metric in one line.
