@@ -9,6 +9,9 @@ import (
 	"interlude/results/stats"
 )
 
+// mostReasons bounds the reasons on the first screen; summary.json has them all.
+const mostReasons = 12
+
 // first writes the first screen: verdict, effect, n, noise, failures,
 // correctness, and the reference beside it.
 func (s *source) first(p *page) {
@@ -20,7 +23,11 @@ func (s *source) first(p *page) {
 	}
 	s.banner(p)
 	p.para("%s", s.sentence())
-	for _, r := range s.summary.Reasons {
+	for i, r := range s.summary.Reasons {
+		if i == mostReasons {
+			p.item("and %d more, below", len(s.summary.Reasons)-i)
+			break
+		}
 		p.item("%s", escape(r))
 	}
 	if len(s.summary.Reasons) > 0 {
@@ -246,13 +253,7 @@ func (s *source) delta(key string) (results.Delta, bool) {
 	if ok || !s.invalid() || m == nil || m.Effect == nil {
 		return d, ok
 	}
-	sign := -1.0
-	if m.Rate {
-		sign = 1
-	}
-	ratio, low, high := math.Exp(sign*m.Effect.Theta), math.Exp(sign*m.Effect.Low), math.Exp(sign*m.Effect.High)
-	low, high = min(low, high), max(low, high)
-	return results.Delta{Ratio: &ratio, Low: &low, High: &high, PSignFlip: m.SignFlip, N: len(m.Pairs)}, true
+	return m.Delta(), true
 }
 
 // distText is a median with its n.

@@ -179,11 +179,18 @@ func TestOnlyThePairedWorkloadStandsBesideTheReference(t *testing.T) {
 
 // H132: the numbers of a run that cannot be believed are withheld from the headline.
 func TestInvalidRunShowsNoNumbersUpFront(t *testing.T) {
-	dir := judged(t, audittest.Options{}, func(b *audittest.Build) { off := false; b.Run.Slots[1].Flag = &off })
+	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
+		off := false
+		b.Run.Slots[1].Flag = &off
+		b.Find(2, results.On, "P1").Outcome = results.Truncated // the block of pair 2 has no value
+	})
 	_, page := render(t, dir)
 	body, appendix, found := strings.Cut(page, "## Appendix: numbers of an invalid run")
 	if !found || !strings.Contains(appendix, "short TTFT, median") {
 		t.Error("the numbers are not kept in an appendix")
+	}
+	if row := regexp.MustCompile(`(?m)^\|\s*pair, sent to last token.*$`).FindString(appendix); !regexp.MustCompile(`\|\s*3\s*\|`).MatchString(row) {
+		t.Errorf("n is not the number of pairs that have a value: %s", row)
 	}
 	for _, want := range []string{"# INVALID", "**Valid: no.**", "reports solo"} {
 		if !strings.Contains(body, want) {

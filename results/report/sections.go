@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -102,15 +103,7 @@ func (s *source) whoPays(p *page) {
 	}
 	p.para("Share of requests that took more than 5 %% longer, end to end, than their partner with the flag off:")
 	p.table(false, []string{"class", "slower by > 5 %", "share"}, rows)
-	slices.SortStableFunc(all, func(a, b cost) int {
-		switch {
-		case a.more > b.more:
-			return -1
-		case a.more < b.more:
-			return 1
-		}
-		return strings.Compare(a.id, b.id)
-	})
+	slices.SortStableFunc(all, func(a, b cost) int { return cmp.Or(-cmp.Compare(a.more, b.more), cmp.Compare(a.id, b.id)) })
 	rows = nil
 	for _, c := range all[:min(10, len(all))] {
 		rows = append(rows, []string{fmt.Sprintf("pair %d, %s", c.pair, c.id), c.class, secs(c.off), secs(c.on), fmt.Sprintf("%+.3f s", c.more)})

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -119,15 +120,7 @@ func moments(r *results.Record) []moment {
 	for _, s := range r.States {
 		list = append(list, moment{s.At, "server says: " + oneLine(s.Text)})
 	}
-	slices.SortStableFunc(list, func(a, b moment) int {
-		switch {
-		case a.at < b.at:
-			return -1
-		case a.at > b.at:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b moment) int { return cmp.Compare(a.at, b.at) })
 	return list
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 
 	"interlude/results"
@@ -13,15 +14,7 @@ func (s *source) timeline() (pair int, lanes []lane) {
 	if len(lines) == 0 {
 		return 0, nil
 	}
-	slices.SortStableFunc(lines, func(a, b pairLine) int {
-		switch {
-		case a.on < b.on:
-			return -1
-		case a.on > b.on:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(lines, func(a, b pairLine) int { return cmp.Compare(a.on, b.on) })
 	pair = lines[(len(lines)-1)/2].pair
 	for _, arm := range []string{results.Off, results.On} {
 		lanes = append(lanes, s.lanes(pair, arm)...)
@@ -37,7 +30,7 @@ func (s *source) lanes(pair int, arm string) []lane {
 			recs = append(recs, r)
 		}
 	}
-	slices.SortStableFunc(recs, func(a, b *results.Record) int { return int(a.Sent-b.Sent) / 1000 })
+	slices.SortStableFunc(recs, func(a, b *results.Record) int { return cmp.Compare(a.Sent, b.Sent) })
 	var lanes []lane
 	for _, r := range recs {
 		base := recs[0].Sent

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -98,15 +99,7 @@ func sortSeries(s *series) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		switch {
-		case s.at[i] < s.at[j]:
-			return -1
-		case s.at[i] > s.at[j]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(s.at[i], s.at[j]) })
 	at, y := make([]float64, len(order)), make([]float64, len(order))
 	for k, i := range order {
 		at[k], y[k] = s.at[i], s.y[i]

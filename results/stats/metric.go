@@ -18,7 +18,7 @@ func (a *Analysis) metrics() {
 	a.Summary.Deltas = map[string]results.Delta{}
 	for _, name := range []string{"ttft_short", "output_tok_s", "block_s"} {
 		if m := a.Metrics[name]; m.known() {
-			a.Summary.Deltas[name] = m.delta()
+			a.Summary.Deltas[name] = m.Delta()
 		}
 	}
 }
@@ -161,8 +161,8 @@ func lesser(off, on []float64) *float64 {
 	return &v
 }
 
-// delta is on/off as a ratio, whichever way is better.
-func (m *Metric) delta() results.Delta {
+// Delta is on/off as a ratio, whichever way is better.
+func (m *Metric) Delta() results.Delta {
 	d := results.Delta{PSignFlip: m.SignFlip}
 	for _, p := range m.Pairs {
 		d.N += one(!math.IsNaN(p.D))

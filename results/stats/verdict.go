@@ -174,7 +174,7 @@ func (a *Analysis) doubts(primary *Metric) []string {
 // primaryText is the primary metric in one line.
 func (a *Analysis) primaryText(m *Metric) string {
 	text := fmt.Sprintf("%s: %s: %s", m.Name, m.Call, m.Why)
-	if d := m.delta(); d.Ratio != nil && d.Low != nil && d.High != nil {
+	if d := m.Delta(); d.Ratio != nil && d.Low != nil && d.High != nil {
 		text = fmt.Sprintf("%s: %s, on/off %.4g [%.4g, %.4g], n = %d: %s", m.Name, m.Call, *d.Ratio, *d.Low, *d.High, d.N, m.Why)
 	}
 	if len(m.Pairs) < 6 {
