@@ -268,6 +268,18 @@ func TestPlantedLies(t *testing.T) {
 					t.Fatal(err)
 				}
 			}},
+		{name: "a plan that this program does not expand so", check: "plan_expands", weight: results.Invalid, worst: results.Invalid,
+			plant: func(b *audittest.Build) {
+				for i := range b.Plan.Requests {
+					b.Plan.Requests[i].TemplateHash = strings.Repeat("ee", 32)
+				}
+				b.Run.PlanHash = b.Plan.Hash()
+				for i := range b.Records { // as another version had them sent and answered
+					if r := &b.Records[i]; r.Class == "long" {
+						audittest.Say(r, drop(r.Text, 100))
+					}
+				}
+			}},
 		{name: "another binary configuration in on", check: "identity", weight: results.Invalid,
 			plant: func(b *audittest.Build) { b.Run.Slots[1].ConfigHash = strings.Repeat("ee", 32) }},
 		{name: "an easier question in on", check: "payloads", weight: results.Invalid, record: "2/P1",
@@ -339,6 +351,9 @@ func TestPlantedLies(t *testing.T) {
 			}
 			if found[0].Weight != c.weight {
 				t.Errorf("%s weighs %q, want %q:\n%s", c.check, found[0].Weight, c.weight, dump(r))
+			}
+			if w := r.Worst(); c.worst != "" && w != c.worst {
+				t.Errorf("the run is judged %s, want %s:\n%s", w, c.worst, dump(r))
 			}
 			if c.record != "" && (len(found[0].Records) == 0 || found[0].Records[0] != c.record) {
 				t.Errorf("names %v, want %s:\n%s", found[0].Records, c.record, dump(r))

@@ -88,6 +88,8 @@ func (e *evidence) checkPlan() {
 		return
 	}
 	if id, what := e.outlineDiffers(); what != "" {
+		// No answer can be held to requests that are not the ones that were sent.
+		e.requests, e.unread = nil, "the requests of the plan cannot be made again here"
 		e.fail("plan_expands", results.Invalid, nil, id+": "+what, "the manifest and the seed do not give the requests that plan.json lists (or another version of this program expanded them; the run names revision %q): %s %s", e.data.Run.Revision, id, what)
 		return
 	}

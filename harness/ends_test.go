@@ -18,6 +18,7 @@ import (
 
 	"interlude/harness/supervise"
 	"interlude/results"
+	"interlude/workloads"
 )
 
 // What is left when something ends at the wrong moment.
@@ -121,6 +122,18 @@ func TestOneWriterARun(t *testing.T) {
 		t.Error("the folder of the killed harness's slot is still there")
 	}
 	second.unlock()
+}
+
+// An engine that loads for ever says what it is at; its server does not.
+func TestSilentStartShowsTheEnginesLog(t *testing.T) {
+	t.Parallel()
+	o := mustTiny(t)
+	o.Engine, o.Speed = script(t, "echo loading shard 3 of 9 >&2; exec sleep 600"), 1
+	o.Target.Ready.Within = workloads.Duration(time.Second)
+	_, err := AB(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "was not ready within 1s") || !strings.Contains(err.Error(), "engine.log ends:") || !strings.Contains(err.Error(), "\n    loading shard 3 of 9") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // A resumed run counts what is to do, not what was done before.

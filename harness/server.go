@@ -27,6 +27,7 @@ type server struct {
 	nonce    string
 	base     time.Time // zero of the slot's stamps
 	temp     string    // the slot's own folder, removed at its end
+	logs     string    // folder of its logs in the run directory
 	url      string
 	client   *client.Client
 	observer *observe.Observer
@@ -69,6 +70,7 @@ func (s *server) begin(ctx context.Context, arm string, v values, logs string) (
 }
 
 func (s *server) launchChild(arm string, v values, logs string) (url string, err error) {
+	s.logs = logs
 	if s.port, err = supervise.FreePort(); err != nil {
 		return "", err
 	}
@@ -121,11 +123,24 @@ func (s *server) lastWords() string {
 	if s.child == nil {
 		return ""
 	}
-	lines := s.child.LastLines(20)
-	if len(lines) == 0 {
-		return " (it wrote nothing)"
+	words := " (it wrote nothing)"
+	if lines := s.child.LastLines(20); len(lines) > 0 {
+		words = "; its last words:\n  " + strings.Join(lines, "\n  ")
 	}
-	return "; its last words:\n  " + strings.Join(lines, "\n  ")
+	return words + s.engineWords()
+}
+
+// engineWords is the end of the engine's log, where there is one: a server that
+// waits for its engine has nothing to tell.
+func (s *server) engineWords() string {
+	const name, most = "engine.log", 4 << 10
+	raw, err := os.ReadFile(filepath.Join(s.logs, name))
+	text := strings.TrimSpace(string(raw[max(0, len(raw)-most):]))
+	if err != nil || text == "" {
+		return ""
+	}
+	lines := strings.Split(text, "\n")
+	return fmt.Sprintf("\n  %s ends:\n    %s", name, strings.Join(lines[max(0, len(lines)-5):], "\n    "))
 }
 
 // exited is closed when the child has ended; nil, which blocks for ever, for a

@@ -49,7 +49,11 @@ func printSummary(out io.Writer, s results.Summary) {
 		}
 		fmt.Fprintf(w, "%s\t\n", delta)
 	}
-	fmt.Fprintf(w, "\t%s\ton/off [95 %%]\t\n", strings.Join(armNames(s), "\t"))
+	paired, against := s.Kind == "ab", ""
+	if paired {
+		against = "on/off [95 %]"
+	}
+	fmt.Fprintf(w, "\t%s\t%s\t\n", strings.Join(armNames(s), "\t"), against)
 	row("short TTFT median, s", func(a *results.Arm) string { return median(a.TTFTShort) }, ratio(s, "ttft_short"))
 	row("short TTFT max, s", func(a *results.Arm) string { return maximum(a.TTFTShort) }, "")
 	row("output tok/s", func(a *results.Arm) string { return number(a.OutputTokS) }, ratio(s, "output_tok_s"))
@@ -64,7 +68,9 @@ func printSummary(out io.Writer, s results.Summary) {
 	row("parks", func(a *results.Arm) string { return count(a.Parks) }, "")
 	row("lost prefix tokens", func(a *results.Arm) string { return count(a.LostPrefix) }, "")
 	_ = w.Flush()
-	fmt.Fprintf(out, "n = %d pairs\n", s.Pairs)
+	if paired {
+		fmt.Fprintf(out, "n = %d pairs\n", s.Pairs)
+	}
 }
 
 // measured reports whether any request was sent that counts.
@@ -78,7 +84,12 @@ func measured(s results.Summary) bool {
 }
 
 func printReasons(out io.Writer, s results.Summary) {
-	for _, r := range s.Reasons {
+	const most = 12
+	for i, r := range s.Reasons {
+		if i == most {
+			fmt.Fprintf(out, "  - and %d more: the report has them\n", len(s.Reasons)-i)
+			return
+		}
 		fmt.Fprintln(out, "  -", indented(r))
 	}
 }
@@ -124,6 +135,9 @@ func count(v *int) string {
 
 func ratio(s results.Summary, metric string) string {
 	d, ok := s.Deltas[metric]
+	if s.Kind != "ab" {
+		return ""
+	}
 	if !ok || d.Ratio == nil {
 		return "-"
 	}

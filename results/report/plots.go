@@ -114,13 +114,10 @@ func ttftPlot(title string, dots []dot) ([]byte, error) {
 		byArm[d.arm] = append(byArm[d.arm], d.ttft)
 	}
 	logSeconds(p, all)
-	arms := []string{results.Off, results.On}
+	arms := slices.DeleteFunc([]string{results.Off, results.On}, func(arm string) bool { return len(byArm[arm]) == 0 })
 	var ticks []plot.Tick
 	for i, arm := range arms {
 		values := byArm[arm]
-		if len(values) == 0 {
-			continue
-		}
 		pts := make(plotter.XYs, len(values))
 		for k, v := range values {
 			pts[k] = plotter.XY{X: float64(i) + spread(k, len(values)), Y: v}

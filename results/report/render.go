@@ -74,7 +74,7 @@ func (s *source) plots(files Files) error {
 		})
 	}
 	if len(dots) > 0 {
-		img, err := ttftPlot("Time to first token of each short request (log scale)"+s.tag(), dots)
+		img, err := ttftPlot("TTFT of each short request (log scale)"+s.tag(), dots)
 		if err != nil {
 			return err
 		}
