@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"interlude/results"
 	"interlude/results/stats"
@@ -138,27 +139,59 @@ func optPlain(v *float64) string {
 	return fmt.Sprintf("%.4g", *v)
 }
 
-// cells is the matrix of a run that ends the engine, or of lifecycle rows.
+// cells is the matrix of a run that ends the engine, or the rows of a lifecycle.
 func (s *source) cells(p *page) {
 	if len(s.summary.Cells) == 0 {
 		return
 	}
-	p.heading(2, "Cells")
 	passed, failed, notRun := 0, 0, 0
 	var rows [][]string
+	lifecycle := s.run.Kind == "lifecycle"
 	for _, c := range s.summary.Cells {
 		verdict := "pass"
 		switch {
 		case c.Pass == nil:
 			verdict, notRun = "not run: "+c.NotRun, notRun+1
 		case !*c.Pass:
-			verdict, failed = "**FAIL**", failed+1
-			verdict = mark(verdict)
+			verdict, failed = mark("**FAIL**")+": "+c.Why, failed+1
 		default:
 			passed++
 		}
-		rows = append(rows, []string{c.How, c.When, c.API, optSecs(c.Told), optSecs(c.ServedAgain), fmt.Sprint(c.Hung), fmt.Sprint(c.Silent), fmt.Sprint(c.Orphans), verdict})
+		if lifecycle {
+			rows = append(rows, []string{c.How, c.When, c.API, verdict, c.Evidence})
+			continue
+		}
+		rows = append(rows, []string{c.How, c.When, c.API, withMedian(c.Told, c.ToldMedian), optSecs(c.Limit), withMedian(c.ServedAgain, c.ServedAgainMedian),
+			fmt.Sprint(c.Hung), fmt.Sprint(c.Silent), fmt.Sprint(c.Orphans), blast(c.Blast), verdict})
 	}
-	p.para("%d passed, %d failed, %d could not run. Told: until every affected client knew. Served again: until a new request had its answer. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind.", passed, failed, notRun)
-	p.table(true, []string{"how", "when", "API", "told", "served again", "hung", "silent", "orphans", "verdict"}, rows)
+	if lifecycle {
+		p.heading(2, "Rows")
+		p.para("%d passed, %d failed, %d could not run.", passed, failed, notRun)
+		p.table(true, []string{"what", "when", "API", "verdict", "evidence"}, rows)
+		return
+	}
+	p.heading(2, "Cells")
+	p.para("%d passed, %d failed, %d could not run. Told: until every client whose request the engine held knew, by a structured error; a silent engine is waited for as long as its limit says. Served again: until a new request had its answer. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind. Others: how requests ended that the engine did not hold.", passed, failed, notRun)
+	p.table(true, []string{"how", "when", "API", "told", "limit", "served again", "hung", "silent", "orphans", "others", "verdict"}, rows)
+}
+
+// withMedian is the worst of several repetitions with their median, or the one value.
+func withMedian(worst, median *float64) string {
+	if median == nil {
+		return optSecs(worst)
+	}
+	return optSecs(worst) + " (median " + optSecs(median) + ")"
+}
+
+// blast says how the requests ended that were not hit.
+func blast(b map[string]int) string {
+	var out []string
+	for _, what := range slices.Sorted(maps.Keys(b)) {
+		text := what
+		if b[what] > 1 {
+			text = fmt.Sprintf("%d × %s", b[what], what)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
