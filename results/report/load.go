@@ -34,32 +34,21 @@ type plan struct {
 	Policy   string             `json:"policy"`
 	Engine   string             `json:"engine"`
 	Target   string             `json:"target"`
-	Speed    float64            `json:"speed"`
 	Primary  string             `json:"primary"`
 	Margin   float64            `json:"margin"`
 	Guards   map[string]float64 `json:"guards"`
 	Parks    string             `json:"parks"`
 	Budgets  map[string]float64 `json:"budgets"`
 	Slots    []planSlot         `json:"slots"`
-	Requests []planRequest      `json:"requests"`
 	Manifest struct {
 		About string `json:"about"`
 	} `json:"manifest"`
 }
 
 type planSlot struct {
-	Slot int    `json:"slot"`
 	Pair int    `json:"pair"`
 	Arm  string `json:"arm"`
 	AA   bool   `json:"aa"`
-}
-
-type planRequest struct {
-	ID           string `json:"id"`
-	Class        string `json:"class"`
-	Conversation string `json:"conversation"`
-	PromptTokens int    `json:"prompt_tokens"`
-	MaxTokens    int    `json:"max_tokens"`
 }
 
 // load reads a judged run. summary.json, findings.json and judgements.json must
