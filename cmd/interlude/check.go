@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"interlude/engine/enginetest"
+	"interlude/engine/process"
+	"interlude/results"
 )
 
 func newCheck() *cobra.Command {
@@ -38,6 +40,7 @@ not_run, never pass. Exit code 0 when no check failed, else 1.`,
 			if !asJSON {
 				o.Told = func(c enginetest.Check) { fmt.Fprintln(out, c) }
 			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "starting %s; its READY is waited for, %v at most\n", results.CommandLine(args), process.DefaultReadyTimeout)
 			report := enginetest.Run(cmd.Context(), args, o)
 			if asJSON {
 				if err := printJSON(out, report); err != nil {
