@@ -148,11 +148,39 @@ func (e *evidence) checkJournal() {
 	e.pass(check, "%d journals, %d events, were replayed", replayed, steps)
 }
 
+// withoutLost drops the GENs that an engine had logged when it ended before their
+// DONE was out: the journal has them without an end, and their line does not fit
+// the next GEN that has one.
+func (t *tale) withoutLost(runs []engineRun) []engineRun {
+	surplus := len(runs) - len(t.ended())
+	begun := map[sched.ID]bool{}
+	fits := func(run engineRun, g gen) bool {
+		if run.Reused != max(0, g.reused) || g.ended && run.Generated != g.generated {
+			return false
+		}
+		return run.Prompt == t.prompt[g.id] || begun[g.id] && run.Prompt > t.prompt[g.id] || g.upto > 0
+	}
+	var kept []engineRun
+	for i, g := range t.gens {
+		if len(runs) == 0 {
+			break
+		}
+		if g.ended {
+			kept, runs = append(kept, runs[0]), runs[1:]
+		} else if next := slices.IndexFunc(t.gens[i:], func(g gen) bool { return g.ended }); surplus > 0 && g.to > 0 && fits(runs[0], g) && (next < 0 || !fits(runs[0], t.gens[i+next])) {
+			surplus, runs = surplus-1, runs[1:]
+		}
+		begun[g.id] = true
+	}
+	return append(kept, runs...)
+}
+
 // recountByName is recount with the names that a journal gives the GENs of a log:
 // sound also where clients left in between. The error says why the two cannot be
 // laid side by side.
 func recountByName(log engineLog, t tale, chunk int) (reuse, error) {
 	gens := t.ended()
+	log.Runs = t.withoutLost(log.Runs)
 	if len(gens) != len(log.Runs) {
 		return reuse{}, fmt.Errorf("the engine's log has %d GENs, the journal %d", len(log.Runs), len(gens))
 	}

@@ -136,6 +136,8 @@ func (x *injector) limit(when string) float64 {
 		return x.load + toldWithin
 	case workloads.WhenRead, workloads.WhenRestored:
 		return x.silentRead + toldWithin
+	case workloads.WhenParked: // whoever is parked starves: a STOP to the silent engine starts the limit anew
+		return 2*x.silence + toldWithin
 	}
 	return x.silence + toldWithin
 }
