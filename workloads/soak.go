@@ -23,7 +23,7 @@ const (
 	soakCold        = 110_000                 // of a cold one
 	soakBig         = 132_000                 // of one that keeps the beginning
 	soakKeep        = 25_000                  // tokens of it
-	soakLongest     = 100                      // fields of a long audit
+	soakLongest     = 100                     // fields of a long audit
 	soakTool        = "reserve"               // its array argument is long
 	soakStop        = ", \"zz_never_a_name"   // its beginning stands between any two fields
 )
