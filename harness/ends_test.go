@@ -146,7 +146,11 @@ func TestTimeLeftOfAResumedRun(t *testing.T) {
 			<-time.After(10 * time.Second)
 			info := &results.SlotInfo{Slot: slot, Pair: (slot + 1) / 2, Arm: results.On}
 			p.slotStarts(info, slot)
+			info.Why = "the server ended; its last words:\n  a log\n  of many lines"
 			p.slotEnds(info, 10*time.Second, 8, 8, "")
+		}
+		if strings.Contains(out.String(), "a log") {
+			t.Error("a log stands among the slots")
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if !strings.Contains(lines[0], "slot 3/6") || !strings.Contains(lines[0], "about 30s left") || strings.Contains(lines[3], "left") {

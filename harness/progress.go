@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,7 +127,8 @@ func (p *progress) slotEnds(s *results.SlotInfo, took time.Duration, requests, c
 	p.mu.Unlock()
 	line := fmt.Sprintf("slot %d/%d  %-10s  %d of %d requests completed%s, %v", s.Slot, p.slots, slotName(s), completed, requests, probe, took.Round(100*time.Millisecond))
 	if s.Why != "" {
-		line += ": " + s.Why
+		first, _, _ := strings.Cut(s.Why, "\n") // the rest is a log, and ends the run's own error
+		line += ": " + strings.TrimSuffix(first, "; its last words:")
 	}
 	if p.done < p.todo {
 		line += fmt.Sprintf(", about %v left", left)

@@ -40,6 +40,10 @@ func printSummary(out io.Writer, s results.Summary) {
 	}
 	fmt.Fprintf(out, "\n%s  (%s)\n", s.Verdict, what)
 	printReasons(out, s)
+	if s.Verdict == results.VerdictInvalid {
+		fmt.Fprintln(out, "\nIts numbers are withheld; the report's appendix has them.")
+		return
+	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, value func(*results.Arm) string, delta string) {
