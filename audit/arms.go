@@ -20,7 +20,7 @@ func (e *evidence) judgeAnswers() {
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		req := e.request(rec)
-		if req == nil {
+		if req == nil || e.data.CutShort(rec) {
 			continue
 		}
 		e.Judgements = append(e.Judgements, judge(rec, req))

@@ -63,6 +63,11 @@ func TestInterruptedRunIsIncomplete(t *testing.T) {
 						b.Records = b.Records[:len(b.Records)-1]
 					}
 				}, nil)
+				for _, j := range r.Judgements {
+					if !j.Right {
+						t.Errorf("%s, slot %d after %d records: %s is judged: %v", kind, n, keep, j.Record, j.Faults)
+					}
+				}
 				if w := r.Worst(); w != results.Doubt {
 					t.Errorf("%s, slot %d after %d records: judged %q:\n%s", kind, n, keep, w, dump(r))
 				}
