@@ -170,9 +170,7 @@ func TestWorst(t *testing.T) {
 // TestAskedAgainAfterAKill: a turn under which the run itself ended the engine is
 // asked again, its conversation goes on, and both records stand.
 func TestAskedAgainAfterAKill(t *testing.T) {
-	var ids []string
 	script := func(id string, _ *liar.Request) []liar.Step {
-		ids = append(ids, id)
 		if id == "A1" || id == "P" {
 			return []liar.Step{liar.Head(), liar.Content("x"), liar.Data(`{"error":{"message":"the engine ended"}}`), liar.End()}
 		}
