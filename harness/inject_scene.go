@@ -245,7 +245,7 @@ func (s *scene) setQueued(ctx context.Context) error {
 	if err := s.see(ctx, "the victim queued", func() bool { return victim.is(workloads.AtQueued) }); err != nil {
 		return err
 	}
-	return errors.Join(s.arm("token:1500"), s.strike(ctx, runner))
+	return errors.Join(s.arm(fmt.Sprintf("token:%d", runner.out()+1000)), s.strike(ctx, runner))
 }
 
 func (s *scene) setRead(ctx context.Context, moment string, past ...turn) error {
@@ -291,7 +291,7 @@ func (s *scene) setParked(ctx context.Context) error {
 	if err := s.see(ctx, "the victim parked", func() bool { return victim.is(workloads.AtParked) }); err != nil {
 		return err
 	}
-	if err := s.arm("token:200"); err != nil {
+	if err := s.arm(fmt.Sprintf("token:%d", other.out()+300)); err != nil {
 		return err
 	}
 	if !s.armed {

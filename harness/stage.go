@@ -66,6 +66,13 @@ func (f *flight) is(state string) bool {
 	return f.state == state
 }
 
+// out is how many tokens were seen.
+func (f *flight) out() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tokens
+}
+
 func (f *flight) has(tokens int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
