@@ -67,18 +67,42 @@ func (r *run) prepareInjection() error {
 const faultFile = "faults"
 
 // howOf is the way in which a slot ends its engine: each slot has one, in turn.
-func howOf(s workloads.Slot) string {
+func (r *run) howOf(s workloads.Slot) string {
 	hows := workloads.InjectHows()
+	if some := r.plan.Options["hows"]; some != "" {
+		hows = strings.Split(some, ",")
+	}
 	return hows[(s.Pair-1)%len(hows)]
+}
+
+// injectArms are the slots of an injection: one for each way and repetition.
+func injectArms(o Options) ([]string, error) {
+	ways := len(workloads.InjectHows())
+	if some := o.Words["hows"]; some != "" {
+		hows := strings.Split(some, ",")
+		for _, how := range hows {
+			if !slices.Contains(workloads.InjectHows(), how) {
+				return nil, fmt.Errorf("no way to end an engine is called %q; there are %s", how, strings.Join(workloads.InjectHows(), ", "))
+			}
+		}
+		ways = len(hows)
+	}
+	return slices.Repeat([]string{results.On}, max(1, o.Repeat)*ways), nil
 }
 
 // inject sets every scene of a slot, one after the other.
 func (r *run) inject(ctx context.Context, s workloads.Slot, st stage) error {
-	x := &injector{run: r, slot: s, how: howOf(s), stage: st}
+	x := &injector{run: r, slot: s, how: r.howOf(s), canary: new(string), stage: st}
 	if len(r.values.files) > 0 {
 		x.faults = filepath.Join(st.srv.temp, faultFile)
 	}
 	x.readLimits()
+	if x.stage.requests[workloads.Canary+"-1"] != nil {
+		rec := x.sendCanary(ctx, "reference")
+		if *x.canary = rec.Text; !rec.Done() {
+			return fmt.Errorf("the canary ended as %s: %s", rec.Outcome, rec.Error)
+		}
+	}
 	var cells []results.Cell
 	for _, when := range workloads.InjectWhens() {
 		for _, api := range workloads.InjectAPIs() {

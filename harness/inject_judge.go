@@ -103,6 +103,8 @@ func structured(rec *results.Record) bool {
 // right tells whether an answer follows its rule to the end.
 func right(rec *results.Record, q *workloads.Request) bool {
 	switch {
+	case q.Expect.Scored:
+		return true
 	case q.Expect.Lines != nil:
 		return len(workloads.CheckLines(q.Expect.Lines, rec.Text, rec.FinishReason)) == 0
 	case q.Expect.Words != nil:
@@ -137,13 +139,21 @@ func (s *scene) again(ctx context.Context, v *ruling) {
 	if canary == nil {
 		return
 	}
-	due := s.srv.client.Now()
-	rec := s.send.do(ctx, fmt.Sprintf("%s%s/%s-%s", s.prefix, canary.ID, s.when, s.api), []turn{{request: canary}}, nil)
-	rec.Due = due
-	s.record(rec)
-	if !rec.Done() || !right(rec, canary) {
+	rec := s.sendCanary(ctx, s.when+"-"+s.api)
+	if !rec.Done() || !right(rec, canary) || rec.Text != *s.canary {
 		v.fail("the canary afterwards ended as %s and is not what it was: %.80q", rec.Outcome, rec.Text)
 	}
+}
+
+// sendCanary runs the canary alone, and records it under the occasion.
+func (x *injector) sendCanary(ctx context.Context, occasion string) *results.Record {
+	st := &x.stage
+	canary := st.requests[workloads.Canary+"-1"]
+	due := st.srv.client.Now()
+	rec := st.send.do(ctx, fmt.Sprintf("%s%s/%s", st.prefix, canary.ID, occasion), []turn{{request: canary}}, nil)
+	rec.Due = due
+	st.record(rec)
+	return rec
 }
 
 // awaitRecord waits for a request that has to be served; one that hangs is cut off.

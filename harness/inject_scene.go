@@ -21,8 +21,9 @@ type injector struct {
 	run    *run
 	slot   workloads.Slot
 	how    string
-	faults string // path of the stand-in's fault file; "": the engine takes none
-	stage  stage  // every scene starts from a copy
+	canary *string // what the first canary said
+	faults string  // path of the stand-in's fault file; "": the engine takes none
+	stage  stage   // every scene starts from a copy
 
 	silence, silentRead, load float64 // how long the server waits for a silent engine, in seconds
 }

@@ -53,7 +53,7 @@ func TestKilledEverywhere(t *testing.T) {
 	t.Parallel()
 	r := staged2(t, "inject", 20)
 	slot := r.plan.Slots[2]
-	if how := howOf(slot); how != workloads.HowKill {
+	if how := r.howOf(slot); how != workloads.HowKill {
 		t.Fatalf("the third slot is %s", how)
 	}
 	reqs, err := r.expand(slot.Pair)

@@ -105,7 +105,10 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 	var arms []string
 	switch kind {
 	case "inject":
-		arms = slices.Repeat([]string{results.On}, max(1, o.Repeat)*len(workloads.InjectHows()))
+		var err error
+		if arms, err = injectArms(o); err != nil {
+			return nil, err
+		}
 	case "lifecycle":
 		arms = []string{results.On, results.Off, results.On}
 	}

@@ -33,8 +33,8 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 	switch g.Load {
 	case soakLoad:
 		talks, beside = soak(m, seed, pair, c)
-	case injectLoad:
-		beside = injection()
+	case injectLoad, injectSmall:
+		beside = injection(g.Load == injectSmall)
 	case lifecycleLoad:
 		beside = lifecycle()
 	default:

@@ -7,6 +7,10 @@ import "slices"
 // which the harness sets one after the other.
 const injectLoad = "inject"
 
+// injectSmall is the same for a small model on a slow machine: short prompts, and
+// answers that nobody can foretell.
+const injectSmall = "inject-small"
+
 // Ways to end an engine.
 const (
 	HowExit0   = "exit0"   // it ends and says that all is well
@@ -61,29 +65,51 @@ func InjectAPIs() []string { return []string{"chat", "chat-whole", "responses", 
 // InjectID is the id of one request of a scene.
 func InjectID(when, api, role string) string { return when + "-" + api + "-" + role }
 
+// sizes of the scenes' requests, in tokens; lines of a long answer.
+type sizes struct {
+	lines, long        int // long answer, and its bound
+	read, before, more int // a read long enough to be met in the middle; the same behind a turn before
+	waits              int // a prompt too long to overtake
+}
+
 // injection makes the conversations of every scene.
-func injection() []Conversation {
+func injection(small bool) []Conversation {
+	at := sizes{lines: 350, long: 5000, read: 12_000, before: 12_000, more: 6000, waits: 3000}
+	if small {
+		at = sizes{long: 700, read: 1600, before: 900, more: 700, waits: 1100}
+	}
 	var list []Conversation
 	for _, when := range InjectWhens() {
 		for i, api := range InjectAPIs() {
-			list = append(list, scene(when, api, i%2 == 1)...)
+			list = append(list, at.scene(when, api, i%2 == 1)...)
 		}
 	}
 	return list
 }
 
-// scene is what one moment needs under one API. Sizes are chosen so that a read
-// takes long enough to be met in the middle, a long answer lasts over the whole
-// scene, and only the drain's other request is small enough, the parked scene's
-// urgent enough, to overtake.
-func scene(when, api string, whole bool) []Conversation {
-	const writes = 350 // lines, about 3,500 tokens
+// writes is a step that writes many tokens, at most so many.
+func (z sizes) writes(lines, most int) Step {
+	if z.lines == 0 {
+		return Step{Class: Long, Ask: "Tell a very long story about a river, a mill and the people who live there.", Max: min(most, z.long)}
+	}
+	return Step{Class: Long, Write: lines, Max: most}
+}
+
+// says is a step with a short answer.
+func (z sizes) says(words, most int) Step {
+	if z.lines == 0 {
+		return Step{Class: Short, Ask: "Name a colour.", Max: min(most, 24)}
+	}
+	return Step{Class: Short, Say: words, Max: most}
+}
+
+// scene is what one moment needs under one API. A read takes long enough to be met
+// in the middle, a long answer lasts over the whole scene, and only the drain's
+// other request is small enough, the parked scene's urgent enough, to overtake.
+func (z sizes) scene(when, api string, whole bool) []Conversation {
 	talk := func(role string, steps ...Step) Conversation {
 		c := Conversation{ID: InjectID(when, api, role), API: "chat"}
 		for _, s := range steps {
-			if s.Class == "" {
-				s.Class = Short
-			}
 			if role == RoleVictim || role == RoleAfter {
 				s.Whole = whole
 			}
@@ -97,23 +123,30 @@ func scene(when, api string, whole bool) []Conversation {
 		}
 		return c
 	}
-	long := Step{Class: Long, Write: writes, Max: 5000}
-	after := talk(RoleAfter, Step{Say: 20, Max: 64})
+	long, after := z.writes(z.lines, z.long), talk(RoleAfter, z.says(20, 64))
+	read := z.writes(20, 400)
 	switch when {
 	case WhenIdle, WhenLoading, WhenReload:
-		return []Conversation{talk(RoleVictim, Step{Say: 20, Max: 64}), after}
+		return []Conversation{talk(RoleVictim, z.says(20, 64)), after}
 	case WhenQueued:
-		return []Conversation{talk(RoleOther, long), talk(RoleVictim, Step{Class: Long, Write: 20, Prompt: 3000, Max: 400}), after}
+		read.Prompt = z.waits
+		return []Conversation{talk(RoleOther, long), talk(RoleVictim, read), after}
 	case WhenRead:
-		return []Conversation{talk(RoleVictim, Step{Class: Long, Write: 20, Prompt: 12_000, Max: 400}), after}
+		read.Prompt = z.read
+		return []Conversation{talk(RoleVictim, read), after}
 	case WhenRestored:
-		return []Conversation{talk(RoleVictim, Step{ID: InjectID(when, api, RoleBefore), Say: 10, Prompt: 12_000, Max: 64},
-			Step{Class: Long, Write: 20, Unread: 6_000, Max: 400}), talk(RolePush, Step{Class: Long, Say: 10, Prompt: 3000, Max: 400}), after}
+		before, push := z.says(10, 64), z.says(10, 400)
+		before.ID, before.Prompt = InjectID(when, api, RoleBefore), z.before
+		push.Class, push.Prompt = Long, z.waits
+		read.Unread = z.more
+		return []Conversation{talk(RoleVictim, before, read), talk(RolePush, push), after}
 	case WhenDrain:
-		return []Conversation{talk(RoleVictim, long), talk(RoleOther, Step{Say: 20, Max: 64}), after}
+		return []Conversation{talk(RoleVictim, long), talk(RoleOther, z.says(20, 64)), after}
 	case WhenParked:
 		urgent := 1
-		return []Conversation{talk(RoleVictim, long), talk(RoleOther, Step{Class: Long, Write: 100, Max: 1500, Priority: &urgent}), after}
+		other := z.writes(100, 1500)
+		other.Priority = &urgent
+		return []Conversation{talk(RoleVictim, long), talk(RoleOther, other), after}
 	}
 	return []Conversation{talk(RoleVictim, long), after}
 }

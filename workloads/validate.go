@@ -84,7 +84,7 @@ func (v *validator) generator() {
 	if g == nil {
 		return
 	}
-	if own := []string{soakLoad, injectLoad, lifecycleLoad}; !slices.Contains(own, g.Load) && !slices.Contains(Loads(), g.Load) {
+	if own := []string{soakLoad, injectLoad, injectSmall, lifecycleLoad}; !slices.Contains(own, g.Load) && !slices.Contains(Loads(), g.Load) {
 		v.add("generate.load", g.Load, "must be one of %v or %v", Loads(), own)
 	}
 	if g.Duration < Duration(time.Second) || g.Duration > Duration(100*time.Hour) {

@@ -2,15 +2,18 @@ package main
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"interlude/harness"
+	"interlude/workloads"
 )
 
 func newInject() *cobra.Command {
 	var m measureFlags
 	var repeat int
+	var hows string
 	cmd := &cobra.Command{
 		Use:     "inject",
 		GroupID: "measure",
@@ -29,7 +32,7 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 130 interrupted (what was measured is kept).`,
 		Example: `  interlude inject --speed 20                     # the whole matrix on the stand-in: minutes
   interlude inject --speed 20 --repeat 3          # worst and median of three
-  interlude inject --engine "llama --model my.gguf"
+  interlude inject --manifest inject-small --how kill,abort --engine "llama --model my.gguf"
   interlude inject --engine "strata --serve --pack …"`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,6 +44,9 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 				return err
 			}
 			o.Repeat, o.Words = repeat, map[string]string{"repeat": strconv.Itoa(repeat)}
+			if hows != "" {
+				o.Words["hows"] = hows
+			}
 			if m.planOnly {
 				return showPlan(cmd, "inject", o)
 			}
@@ -50,5 +56,6 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 	}
 	m.register(cmd, "inject")
 	cmd.Flags().IntVar(&repeat, "repeat", 1, "how often each cell is run")
+	cmd.Flags().StringVar(&hows, "how", "", "only these `WAYS`, with commas between: "+strings.Join(workloads.InjectHows(), ", "))
 	return cmd
 }
