@@ -169,7 +169,7 @@ func tinyOptions(runs string) (Options, error) {
 		return Options{}, err
 	}
 	self, err := os.Executable()
-	return Options{Manifest: m, Target: target, Engine: "emulate", Policy: "quantum", Pairs: 3, Speed: 128, Seed: 7, Counter: builtin(), Runs: runs, Self: self, Idle: -1}, err
+	return Options{Manifest: m, Target: target, Engine: "emulate", Policy: "quantum", Pairs: 3, Speed: standInSpeed, Seed: 7, Counter: builtin(), Runs: runs, Self: self, Idle: -1}, err
 }
 
 func mustTiny(t *testing.T) Options {
