@@ -158,7 +158,7 @@ func (x *injector) sendCanary(ctx context.Context, occasion string) *results.Rec
 
 // awaitRecord waits for a request that has to be served; one that hangs is cut off.
 func (s *scene) awaitRecord(ctx context.Context, f *flight) bool {
-	limit := time.NewTimer(sceneLimit)
+	limit := time.NewTimer(s.patience)
 	defer limit.Stop()
 	select {
 	case <-f.done:

@@ -305,7 +305,7 @@ func (s *scene) setParked(ctx context.Context) error {
 
 // collect waits for everyone, records them, and cuts off who hangs.
 func (s *scene) collect(ctx context.Context) {
-	most := time.Duration(s.limit(s.when)*float64(time.Second)) + sceneLimit
+	most := time.Duration(s.limit(s.when)*float64(time.Second)) + s.patience
 	limit := time.NewTimer(most)
 	defer limit.Stop()
 	for _, f := range s.flights {

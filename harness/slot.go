@@ -141,9 +141,9 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 	}
 	switch r.plan.Kind {
 	case "inject":
-		return r.inject(ctx, s, newStage(srv, send, prefix, reqs, record))
+		return r.inject(ctx, s, newStage(srv, send, prefix, reqs, r.plan.Speed, record))
 	case "lifecycle":
-		return r.lifecycle(ctx, s, newStage(srv, send, prefix, reqs, record))
+		return r.lifecycle(ctx, s, newStage(srv, send, prefix, reqs, r.plan.Speed, record))
 	}
 	d := newDispatcher(send, workloads.Measured(reqs), prefix, r.plan.Speed, record)
 	d.notice = func(m client.Moment, j *job) {

@@ -12,9 +12,6 @@ import (
 	"interlude/workloads"
 )
 
-// sceneLimit is how long a scene may take to come about.
-const sceneLimit = 30 * time.Second
-
 // stage is where single requests are sent by hand, looked at, and waited for: the
 // scenes of an injection and of the lifecycle.
 type stage struct {
@@ -25,10 +22,13 @@ type stage struct {
 	requests map[string]*workloads.Request
 	flights  []*flight
 	sent     map[string]bool // ids of requests that were begun
+	patience time.Duration   // how long a scene may take to come about, and a request to end
 }
 
-func newStage(srv *server, send *sender, prefix string, reqs []workloads.Request, record func(*results.Record)) stage {
-	s := stage{srv: srv, send: send, prefix: prefix, record: record, requests: map[string]*workloads.Request{}, sent: map[string]bool{}}
+func newStage(srv *server, send *sender, prefix string, reqs []workloads.Request, speed float64, record func(*results.Record)) stage {
+	// Half a minute for the machine, three for the engine.
+	patience := 30*time.Second + time.Duration(float64(3*time.Minute)/speed)
+	s := stage{patience: patience, srv: srv, send: send, prefix: prefix, record: record, requests: map[string]*workloads.Request{}, sent: map[string]bool{}}
 	for i := range reqs {
 		s.requests[reqs[i].ID] = &reqs[i]
 	}
@@ -102,7 +102,7 @@ func (s *stage) isReady(ctx context.Context) bool {
 
 // until polls for something that can be observed.
 func (s *stage) until(ctx context.Context, what string, ok func() bool) error {
-	limit := time.NewTimer(sceneLimit)
+	limit := time.NewTimer(s.patience)
 	defer limit.Stop()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
@@ -113,7 +113,7 @@ func (s *stage) until(ctx context.Context, what string, ok func() bool) error {
 		select {
 		case <-poll.C:
 		case <-limit.C:
-			return fmt.Errorf("never seen within %v: %s", sceneLimit, what)
+			return fmt.Errorf("never seen within %v: %s", s.patience, what)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -187,12 +187,12 @@ func (s *stage) start(ctx context.Context, id string, past ...turn) *flight {
 
 // finish waits for a request that nothing happens to, and returns its turn.
 func (s *stage) finish(ctx context.Context, f *flight) (turn, error) {
-	limit := time.NewTimer(sceneLimit)
+	limit := time.NewTimer(s.patience)
 	defer limit.Stop()
 	select {
 	case <-f.done:
 	case <-limit.C:
-		return turn{}, fmt.Errorf("%s did not end within %v", f.request.ID, sceneLimit)
+		return turn{}, fmt.Errorf("%s did not end within %v", f.request.ID, s.patience)
 	case <-ctx.Done():
 		return turn{}, context.Cause(ctx)
 	}
