@@ -108,6 +108,14 @@ func (c *checked) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// Close closes what is written to: an engine that is to close its output does.
+func (c *checked) Close() error {
+	if to, ok := c.Writer.(io.Closer); ok {
+		return to.Close()
+	}
+	return nil
+}
+
 // printable is where the verbs write that show what others wrote.
 type printable struct{ io.Writer }
 
