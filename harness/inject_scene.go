@@ -141,11 +141,14 @@ func (s *scene) strike(ctx context.Context, struck ...*flight) error {
 		s.struck[f] = true
 	}
 	pid := s.srv.enginePid()
-	if pid != 0 {
-		s.pids = append(s.pids, pid)
-	}
+	s.pids = append(s.pids, pid)
 	if !s.armed {
 		err := s.srv.child.Signal(pid, signals[s.how])
+		if err != nil && s.engineAfter(ctx, pid) == nil { // a helper that has ended, and not the engine
+			pid = s.srv.enginePid()
+			s.pids[len(s.pids)-1] = pid
+			err = s.srv.child.Signal(pid, signals[s.how])
+		}
 		s.at = s.srv.client.Now()
 		return err
 	}
@@ -327,8 +330,12 @@ func (s *scene) collect(ctx context.Context) {
 	}
 }
 
-// exists tells whether a process is still there.
+// exists tells whether a process is still there. One that has ended and was not
+// waited for has no command line any more.
 func exists(pid int) bool {
-	_, err := observe.Process(pid)
-	return err == nil
+	if pid == 0 {
+		return false
+	}
+	command, err := observe.Command(pid)
+	return err == nil && command != ""
 }
