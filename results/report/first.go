@@ -333,9 +333,12 @@ func (s *source) correctness(p *page) {
 }
 
 // failures counts unplanned ends; no failure in N trials still has an upper bound.
-func failures(r results.Requests) string {
-	n := r.Refused + r.Truncated + r.StreamError + r.TransportError + r.Timeout + r.CutOff + r.NotSent
-	trials := r.Planned - r.Cancelled
+func failures(r results.Requests) string { return unplanned(r, 0) }
+
+// unplanned is failures without those that the run itself brought about.
+func unplanned(r results.Requests, struck int) string {
+	n := r.Refused + r.Truncated + r.StreamError + r.TransportError + r.Timeout + r.CutOff + r.NotSent - struck
+	trials := r.Planned - r.Cancelled - struck
 	if n == 0 && trials > 0 {
 		return fmt.Sprintf("0 of %d (95 %% bound %.2g %%)", trials, 100*stats.ZeroBound(trials))
 	}

@@ -23,6 +23,18 @@ func referenceHours() [2]hour {
 	}
 }
 
+// struck counts the requests that the run itself ended or let end (an injection, a
+// disconnect) and that ended in anything but a completion or a planned cancel.
+func (s *source) struck(arm string) int {
+	n := 0
+	s.each(arm, func(r *results.Record) {
+		if r.Planned != "" && r.Outcome != results.Completed && r.Outcome != results.Cancelled {
+			n++
+		}
+	})
+	return n
+}
+
 // oneArm is the table of headline numbers of a run without a second arm.
 func (s *source) oneArm(p *page) {
 	arm := s.onlyArm()
@@ -49,7 +61,11 @@ func (s *source) oneArm(p *page) {
 	add("short TTFT, median / p95 / max", threeOf(a.TTFTShort), func(h hour) string { return h.ttft })
 	add("its 95 % upper end at p95", s.upperEnd(arm), none)
 	add("requests", outcomeText(a.Requests), func(h hour) string { return h.outcomes })
-	add("unplanned failures", failures(a.Requests), none)
+	struck := s.struck(arm)
+	if struck > 0 {
+		add("ended by the run itself, as planned", fmt.Sprint(struck), none)
+	}
+	add("unplanned failures", unplanned(a.Requests, struck), none)
 	add("tool round trips right", optInt(a.RoundTrips), func(h hour) string { return h.trips })
 	if a.Audits != nil {
 		add("audits exact", fmt.Sprintf("%d of %d", a.Audits.Exact, a.Audits.Total), func(h hour) string { return h.audits })
