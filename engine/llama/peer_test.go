@@ -138,6 +138,8 @@ func awaitHealth(t *testing.T, child *supervise.Child, base string) {
 
 func stream(t *testing.T, base string, tokens int) float64 {
 	t.Helper()
+	// llama-server may close a kept connection just when the next request is sent on it.
+	fresh := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	body, err := json.Marshal(map[string]any{
 		"max_tokens": tokens, "temperature": 0, "stream": true,
 		"messages": []map[string]string{
@@ -148,7 +150,7 @@ func stream(t *testing.T, base string, tokens int) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Post(base+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+	resp, err := fresh.Post(base+"/v1/chat/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
