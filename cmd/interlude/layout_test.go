@@ -35,10 +35,10 @@ var mayImport = map[string][]string{
 	"harness/client":       {"results", "workloads"},
 	"harness/observe":      {"results", "workloads"},
 	"harness/calibrate":    {"harness/client", "results", "results/stats"},
-	"harness":              {"workloads", "results", "harness/client", "harness/supervise", "harness/observe", "harness/calibrate", "harness/liar"},
+	"harness":              {"workloads", "results", "harness/client", "harness/supervise", "harness/observe", "harness/calibrate"},
 	"results/stats":        {"results"},
 	"results/report":       {"results", "results/stats", "audit"},
-	"audit":                {"results", "results/stats", "workloads", "sched"},
+	"audit":                {"results", "workloads", "sched"},
 	"audit/audittest":      {"results", "workloads"}, // test support
 	"cmd/interlude":        {"*"},
 	"cmd/interlude-llama":  {"engine", "engine/llama"},
