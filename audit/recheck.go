@@ -182,14 +182,14 @@ func (c *recheck) answers(name string, got *results.Arm, recs []*results.Record)
 		return 0
 	}
 	for _, r := range recs {
-		if r.Planned != "" {
-			continue
-		}
 		if j := c.judged[r.ID]; j != nil && j.Strict != nil {
 			strictOf++
 			if *j.Strict {
 				strict++
 			}
+		}
+		if r.Planned != "" {
+			continue
 		}
 		switch r.Class {
 		case "audit":

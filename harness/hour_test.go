@@ -140,7 +140,7 @@ func stagedSoak(t *testing.T, duration time.Duration) *run {
 		t.Fatal(err)
 	}
 	r, err := open(t.Context(), "soak", Options{Manifest: m, Target: target, Engine: "emulate", Policy: "budget", Seed: 1,
-		Counter: exact(), Runs: t.TempDir(), Self: os.Args[0], Idle: -1, Budgets: Budgets("soak", "emulate --resume-prefill", 1)})
+		Counter: exact(), Runs: t.TempDir(), Self: os.Args[0], Idle: -1, Budgets: Budgets("soak", "emulate --resume-prefill --prefill-chunk 2048 --sequences 4", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

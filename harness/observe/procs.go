@@ -41,11 +41,13 @@ func Command(pid int) (string, error) {
 	return p.Cmdline()
 }
 
-// Self samples this process, its Go heap included: live is what the last
-// collection left.
+// Self samples this process, its Go heap included. It collects first: collections
+// of their own accord are minutes apart here, and what they find reachable depends
+// on the moment, which blurs a slope of a megabyte an hour.
 func Self(pid int) results.Proc {
 	out, _ := Process(pid) // our own process is there; what it hides stays 0
 	out.Goroutines = runtime.NumGoroutine()
+	runtime.GC()
 	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(s)
 	if s[0].Value.Kind() == metrics.KindUint64 {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -59,9 +60,10 @@ func (s *Sampler) take(ctx context.Context) results.Sample {
 	if s.Self != 0 {
 		sample.Procs["harness"] = Self(s.Self)
 	}
-	// Go servers tell their own heap and goroutines; they belong to the process.
+	// Go servers tell their own heap and goroutines; they belong to the process. What
+	// the last collection left, where it is told, is steadier than what is allocated.
 	if p, ok := sample.Procs["server"]; ok {
-		p.Heap = uint64(sample.Metrics["go_memstats_heap_alloc_bytes"])
+		p.Heap = uint64(cmp.Or(sample.Metrics["go_gc_heap_live_bytes"], sample.Metrics["go_memstats_heap_alloc_bytes"]))
 		p.Goroutines = int(sample.Metrics["go_goroutines"])
 		sample.Procs["server"] = p
 	}

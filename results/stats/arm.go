@@ -113,13 +113,18 @@ func medianOf(list []*slot, of func(*slot) value) *float64 {
 }
 
 // answers counts right answers. Every request that the plan did not cancel is
-// asked for, whether it completed or not.
+// asked for, whether it completed or not; one that was complete before its client
+// left has kept or broken the strict contract like any other.
 func (a *Analysis) answers(out *results.Arm, records []*results.Record) {
 	var audits results.Exact
 	var shorts results.Right
 	var strict results.Passed
 	trips, tools := 0, false
 	for _, r := range records {
+		if j := a.judgements[r.ID]; j != nil && j.Strict != nil {
+			strict.Total++
+			strict.Passed += one(*j.Strict)
+		}
 		if cancels(r) {
 			continue
 		}
@@ -134,10 +139,6 @@ func (a *Analysis) answers(out *results.Arm, records []*results.Record) {
 		case tool:
 			tools = true
 			trips += one(right && a.trip(r))
-		}
-		if j := a.judgements[r.ID]; j != nil && j.Strict != nil {
-			strict.Total++
-			strict.Passed += one(*j.Strict)
 		}
 	}
 	if audits.Total > 0 {

@@ -191,7 +191,7 @@ func (a *Analysis) decideOneArm() {
 	reasons, named := a.weighed(results.Broken), a.named(results.Broken)
 	for _, s := range a.slots {
 		for _, r := range a.all(s) {
-			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) || a.data.CutShort(r) {
+			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) && !r.Done() || a.data.CutShort(r) {
 				continue
 			}
 			if f := a.fault(r); f != "" && (!r.Done() || demanded(r.Class) || a.strictFault(r)) {

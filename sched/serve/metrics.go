@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,6 +12,10 @@ import (
 
 	"interlude/sched"
 )
+
+// live is the heap that the last collection left: a leak shows in it sooner than in
+// what is allocated at a moment.
+var live = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 
 // How a generation ended, as the server's own ledger counts it.
 const (
@@ -37,7 +42,7 @@ func newMetrics(s *Server) *metrics {
 	for _, o := range []string{outcomeCompleted, outcomeCancelled, outcomeRefused, outcomeFailed} {
 		m.requests.WithLabelValues(o) // a counter that never counted is 0, not absent
 	}
-	m.registry.MustRegister(m.requests, m.ttft, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), loopCollector{s})
+	m.registry.MustRegister(m.requests, m.ttft, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), loopCollector{s})
 	return m
 }
 

@@ -62,7 +62,7 @@ func TestMetricsNames(t *testing.T) {
 			strata:solo_lost_prefix_tokens_total strata:solo_reread_tokens_total strata:solo_drained_tokens_total strata:solo_switch_seconds_total
 			strata:solo_starvation_grants_total strata:solo_cancels_total{state="parked"} strata:solo_unread_error_tokens_total strata:solo_unread_seen_total
 			strata:requests_total{outcome="completed"} strata:requests_total{outcome="cancelled"} strata:requests_total{outcome="failed"}
-			strata:requests_total{outcome="refused"} strata:time_to_first_token_seconds_count strata:engine_deaths_total go_goroutines go_memstats_heap_alloc_bytes`) {
+			strata:requests_total{outcome="refused"} strata:time_to_first_token_seconds_count strata:engine_deaths_total go_goroutines go_memstats_heap_alloc_bytes go_gc_heap_live_bytes`) {
 			if !slices.Contains(names, want) {
 				t.Errorf("%s is missing", want)
 			}
