@@ -18,7 +18,8 @@ const UnexplainedLimit = 0.05
 
 // Waterfall is a TTFT cut into its owners, in seconds; they add up to it. Stop
 // and Park are NaN where no journal or engine log tells them: Stop is then inside
-// Wait, Park inside Read.
+// Wait, Park inside Read. An answer arrives in windows or, where it is not
+// streamed, when it is decoded: Window or Decode is NaN.
 type Waterfall struct {
 	Late   float64 // the harness's own: sent − due
 	Wait   float64 // for the holder, until STOP was written
@@ -26,6 +27,7 @@ type Waterfall struct {
 	Park   float64 // parking the holder, restoring a prefix
 	Read   float64 // reading the probe's own prompt
 	Window float64 // the first decode window: one median gap of its own stream
+	Decode float64 // the whole decode, as the server timed it
 	Rest   float64 // nobody's
 }
 
@@ -85,8 +87,13 @@ func fall(r *results.Record) (Waterfall, bool) {
 		}
 		wait = results.Seconds(r.Sent, r.States[at].At)
 	}
-	w := Waterfall{Late: results.Seconds(r.Due, r.Sent), Wait: wait, Stop: math.NaN(), Park: math.NaN(), Read: prompt / 1000}
+	w := Waterfall{Late: results.Seconds(r.Due, r.Sent), Wait: wait, Stop: math.NaN(), Park: math.NaN(), Read: prompt / 1000, Decode: math.NaN()}
 	rest := ttft - w.Late - w.Wait - w.Read
+	if !r.Stream {
+		w.Window, w.Decode = math.NaN(), max(0, min(r.Timings["predicted_ms"]/1000, rest))
+		w.Rest = rest - w.Decode
+		return w, true
+	}
 	if gaps := r.ITL(); len(gaps) > 0 {
 		slices.Sort(gaps)
 		w.Window = max(0, min(gaps[(len(gaps)-1)/2], rest))
@@ -211,7 +218,7 @@ func (e *evidence) checkFalls() {
 	case len(falls) == 0:
 		e.notRun(check, "no completed probe carries the server's timings")
 	case len(over) > 0:
-		e.fail(check, results.Note, over, "", "%d of %d probes have more than %.0f ms of their TTFT that lateness, wait, read and first window do not add up to (worst %.3f s): %s", len(over), len(falls), 1000*UnexplainedLimit, worst, some(over))
+		e.fail(check, results.Note, over, "", "%d of %d probes have more than %.0f ms of their TTFT that lateness, wait, read and first window (decode, where not streamed) do not add up to (worst %.3f s): %s", len(over), len(falls), 1000*UnexplainedLimit, worst, some(over))
 	default:
 		e.pass(check, "%d probes, the worst unexplained rest is %.1f ms", len(falls), 1000*worst)
 	}

@@ -18,7 +18,7 @@ func (s *source) waterfall(p *page) error {
 		return err
 	}
 	p.heading(2, "Where a probe's time went")
-	names := []string{"lateness", "wait for the holder", "STOP → DONE", "park and restore", "own read", "first window", "unexplained"}
+	names := []string{"lateness", "wait for the holder", "STOP → DONE", "park and restore", "own read", "first window", "decode, not streamed", "unexplained"}
 	var rows [][]string
 	rests := 0
 	for _, arm := range s.arms() {
@@ -30,7 +30,7 @@ func (s *source) waterfall(p *page) error {
 				return
 			}
 			n++
-			for i, v := range []float64{w.Late, w.Wait, w.Stop, w.Park, w.Read, w.Window, w.Rest} {
+			for i, v := range []float64{w.Late, w.Wait, w.Stop, w.Park, w.Read, w.Window, w.Decode, w.Rest} {
 				if !math.IsNaN(v) {
 					parts[i] = append(parts[i], v)
 				}
@@ -52,7 +52,7 @@ func (s *source) waterfall(p *page) error {
 		p.para("No completed probe carries the timings that this table needs.")
 		return nil
 	}
-	p.para("Medians over the probes of each arm. Lateness is the harness's own. STOP → DONE comes from the server's journal and park and restore from the engine's log; where one is not kept its part is `%s` and lies inside the wait or the read. The first window is one median gap of the probe's own stream. What is left over is unexplained.", dash)
+	p.para("Medians over the probes of each arm. Lateness is the harness's own. STOP → DONE comes from the server's journal and park and restore from the engine's log; where one is not kept its part is `%s` and lies inside the wait or the read. The first window is one median gap of the probe's own stream; an answer that is not streamed arrives when all of it is decoded, and has that time instead (median over those alone). What is left over is unexplained.", dash)
 	p.table(false, append([]string{"arm", "n"}, names...), rows)
 	if rests > 0 {
 		p.para("**%d probes have an unexplained rest of more than %.0f ms**; the checks below list them.", rests, 1000*audit.UnexplainedLimit)
