@@ -8,10 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	gopsutil "github.com/shirou/gopsutil/v4/process"
+
+	"interlude/engine"
 	"interlude/engine/enginetest"
 	"interlude/engine/micromodel"
 	"interlude/engine/process"
@@ -154,28 +159,35 @@ func TestFaultsAreOneLineWithTheCure(t *testing.T) {
 }
 
 // TestStartAndKill starts and kills the engine in every state and looks for what
-// is left. INTERLUDE_CYCLES=1000 is the long form.
+// is left: processes, files, shared memory, descriptors, goroutines.
+// INTERLUDE_CYCLES=1000 is the long form.
 func TestStartAndKill(t *testing.T) {
-	cycles := 5
-	if s := os.Getenv("INTERLUDE_CYCLES"); s != "" {
-		if _, err := fmt.Sscan(s, &cycles); err != nil {
-			t.Fatalf("INTERLUDE_CYCLES=%q: %v", s, err)
-		}
-	}
+	cycles := count(t, "INTERLUDE_CYCLES", 5)
 	dir := t.TempDir()
 	argv := []string{program(t), "--serve", "--lib", libraries(t), "--model", micro(t), "--threads", "1", "--max-context", "1024"}
+	t.Setenv("TMPDIR", dir) // what the engine leaves anywhere, it leaves here
 	draw := rand.New(rand.NewPCG(1, 1))
+	began, before := time.Now(), leftovers(t, argv[0])
+	states := map[string]int{}
 	for i := range cycles {
 		p, err := process.Start(t.Context(), process.Options{Argv: argv, Dir: dir})
 		if err != nil {
 			t.Fatalf("start %d: %v", i, err)
 		}
-		if draw.IntN(2) == 0 { // else it is killed idle
+		state := []string{"idle", "read", "decode"}[i%3]
+		states[state]++
+		if state != "idle" {
 			if err := p.Write([]byte("GEN 400 " + strings.Repeat("301,", 200+draw.IntN(300)) + "300\n")); err != nil {
 				t.Fatal(err)
 			}
-			batch := <-p.Batches()
-			batch.Release()
+			for seen := false; !seen; {
+				batch, open := <-p.Batches()
+				if !open {
+					t.Fatalf("cycle %d: the engine ended by itself", i)
+				}
+				seen = slices.ContainsFunc(batch.Replies, func(r engine.Reply) bool { return state == "read" || r.Kind == engine.ReplyToken })
+				batch.Release()
+			}
 		}
 		if err := p.Kill(); err != nil {
 			t.Fatalf("kill %d: %v", i, err)
@@ -185,4 +197,55 @@ func TestStartAndKill(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("%d cycles left %v, %v", cycles, left, err)
 	}
+	after := leftovers(t, argv[0])
+	t.Logf("%d cycles in %v, killed %v; before and after: %+v, %+v", cycles, time.Since(began).Round(time.Second), states, before, after)
+	if after.Processes > 0 || after.Shared > before.Shared || after.Descriptors > before.Descriptors+3 || after.Goroutines > before.Goroutines+3 {
+		t.Errorf("%d cycles: %+v before, %+v after", cycles, before, after)
+	}
+}
+
+// remains is what a killed engine could leave behind. Descriptors and goroutines
+// are those of this process; the runtime opens a few of its own.
+type remains struct{ Processes, Shared, Descriptors, Goroutines int }
+
+func leftovers(t *testing.T, exe string) (r remains) {
+	t.Helper()
+	all, err := gopsutil.Processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		path, _ := p.Exe() // a zombie has none, but a parent
+		parent, _ := p.Ppid()
+		if strings.HasPrefix(path, exe) || int(parent) == os.Getpid() {
+			r.Processes++
+		}
+	}
+	shared, err := os.ReadDir("/dev/shm")
+	if err == nil { // elsewhere there is none
+		r.Shared = len(shared)
+	}
+	self, err := gopsutil.NewProcess(int32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := self.NumFDs(); err == nil { // not every system tells
+		r.Descriptors = int(n)
+	}
+	r.Goroutines = runtime.NumGoroutine()
+	return r
+}
+
+// count is the number in an environment variable that makes a test longer.
+func count(t testing.TB, variable string, short int) int {
+	t.Helper()
+	s := os.Getenv(variable)
+	if s == "" {
+		return short
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q: give a number of 1 or more", variable, s)
+	}
+	return n
 }
