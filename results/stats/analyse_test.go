@@ -353,6 +353,27 @@ func TestPlannedCancellationsEnterNoNumber(t *testing.T) {
 	}
 }
 
+// A request that was complete before its client left has kept the strict contract,
+// or has not.
+func TestCompletedBeforeItsClientLeft(t *testing.T) {
+	r := newRun(4, 0)
+	for i := range r.data.Records {
+		if rec := &r.data.Records[i]; rec.Request == "A2" {
+			rec.Planned = "cancel"
+		}
+	}
+	if on := r.analyse().Summary.Arms["on"]; *on.StrictJSON != (results.Passed{Passed: 8, Total: 8}) || on.Audits != nil {
+		t.Errorf("strict %+v, audits %+v", *on.StrictJSON, on.Audits)
+	}
+	r = soakRun()
+	r.record("1/A2").Planned = "cancel"
+	no := false
+	r.judgement("1/A2").Right, r.judgement("1/A2").Strict = false, &no
+	if s := r.analyse().Summary; s.Verdict != results.VerdictBroken {
+		t.Errorf("wrong, and %s", s.Verdict)
+	}
+}
+
 func TestLedger(t *testing.T) {
 	r := newRun(4, 0)
 	r.data.Records = r.data.Records[:len(r.data.Records)-1]
