@@ -101,12 +101,13 @@ func decodeRate(t *testing.T, argv func(port string) []string) float64 {
 	}
 	defer func() { _ = child.Terminate(context.Background(), 10*time.Second) }()
 	base := fmt.Sprintf("http://127.0.0.1:%d", port)
-	awaitHealth(t, child, base)
+	awaitHealth(t, base, child.Done(), func() any { return fmt.Sprint(child.Err(), child.LastLines(5)) })
 	stream(t, base, 8) // warm
 	return stream(t, base, 300)
 }
 
-func awaitHealth(t *testing.T, child *supervise.Child, base string) {
+// awaitHealth waits until a server has loaded its model; why tells of one that ended.
+func awaitHealth(t *testing.T, base string, ended <-chan struct{}, why func() any) {
 	t.Helper()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -128,8 +129,8 @@ func awaitHealth(t *testing.T, child *supervise.Child, base string) {
 		}
 		select {
 		case <-poll.C:
-		case <-child.Done():
-			t.Fatalf("the server ended: %v %v", child.Err(), child.LastLines(5))
+		case <-ended:
+			t.Fatalf("the server ended: %v", why())
 		case <-limit.C:
 			t.Fatal("the server was never ready")
 		}
