@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"interlude/harness/supervise"
@@ -129,7 +130,7 @@ func (f Fetcher) command(ctx context.Context, dir, program string, args ...strin
 			}
 			return nil
 		case <-tick.C:
-			f.Say(fmt.Sprintf("  %s has been running for %s", program, time.Since(began).Round(time.Second)))
+			f.Say(strings.TrimSuffix(fmt.Sprintf("  %s has been running for %s: %s", program, time.Since(began).Round(time.Second), said.last()), ": "))
 		case <-ctx.Done():
 			_ = child.Kill()
 			return ctx.Err()
@@ -137,10 +138,16 @@ func (f Fetcher) command(ctx context.Context, dir, program string, args ...strin
 	}
 }
 
-// tail keeps the last part of what a program says.
-type tail struct{ b []byte }
+// tail keeps the last part of what a program says. It may be asked while the
+// program speaks.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.b = append(t.b, p...)
 	if over := len(t.b) - 4096; over > 0 {
 		t.b = t.b[over:]
@@ -148,7 +155,18 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string { return strings.TrimSpace(string(t.b)) }
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.b))
+}
+
+// last is the last line so far, at most a screen's width of it.
+func (t *tail) last() string {
+	said := t.String()
+	line := said[strings.LastIndexByte(said, '\n')+1:]
+	return line[:min(len(line), 70)]
+}
 
 // only returns the one file of a directory that matches a pattern.
 func only(dir, pattern string) (string, error) {

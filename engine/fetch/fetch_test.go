@@ -143,3 +143,19 @@ func TestProgramsErrorsAreShown(t *testing.T) {
 		t.Errorf("a failing program: %v", err)
 	}
 }
+
+func TestProgressIsTheLastLine(t *testing.T) {
+	var said tail
+	for _, line := range []string{"", "[1/300] Building a\n", "[2/300] Building b\n"} {
+		if _, err := said.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := said.last(); got != "[2/300] Building b" {
+		t.Errorf("the last line is %q", got)
+	}
+	_, _ = said.Write([]byte(strings.Repeat("long ", 2000)))
+	if got := said.last(); len(got) != 70 || !strings.Contains(got, "long ") {
+		t.Errorf("a long line shows as %q", got)
+	}
+}
