@@ -52,6 +52,7 @@ type watched struct {
 	extra    time.Duration // to a later arrival that could be stopped, while starving
 	parkedAt time.Duration
 	passed   int
+	stalls   int
 	shield   bool
 	// this GEN
 	upto    int
@@ -172,7 +173,7 @@ func (c *checker) stoppable(h *watched) bool {
 
 func (c *checker) isStale(e Event) bool {
 	switch e.Kind {
-	case Resumed, Reading, FirstToken, Tokens, Done, SliceDone, Refused, EngineDied:
+	case Resumed, Reading, FirstToken, Tokens, Done, SliceDone, Refused, EngineDied, Stalled:
 		return !c.up || e.Epoch != c.epoch
 	}
 	return false
@@ -417,6 +418,13 @@ func (c *checker) stop(a Action, w *watched) {
 		}
 		return
 	case ReasonForced:
+	case ReasonStalled:
+		if w.stalls++; w.stalls > 1 {
+			c.fail("21", "%d is stopped for its second stall", w.id)
+		}
+		if reading && !c.engine.ResumePrefill {
+			c.fail("13", "%d stalls in a read that would be lost, and is stopped", w.id)
+		}
 	case ReasonPreempt:
 		var cause *watched
 		for _, id := range c.order {

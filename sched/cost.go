@@ -29,8 +29,12 @@ func (m *Machine) pay(a *request, v verdict) {
 
 // openPark begins the account of a park at its DONE.
 func (m *Machine) openPark(r *request, edge bool) {
-	if r.gen.why == ReasonForced {
+	switch r.gen.why {
+	case ReasonForced:
 		r.park = park{}
+	case ReasonStalled: // how long a stalled engine takes says nothing about the next switch
+		r.park = park{doneAt: m.now}
+		return
 	}
 	p := &r.park
 	p.open, p.edge, p.inRead = true, edge, !r.gen.spoke && !edge
@@ -113,7 +117,7 @@ func (m *Machine) measureFirst(r *request) {
 // measureDone takes the measurements of a GEN at its end.
 func (m *Machine) measureDone(r *request) {
 	g := &r.gen
-	if g.count >= 16 && g.last > g.first {
+	if g.count >= 16 && g.last > g.first && g.why != ReasonStalled {
 		m.costs.sawTokens(g.count, g.last-g.first)
 	}
 }

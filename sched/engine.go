@@ -83,13 +83,13 @@ func (m *Machine) maintenanceAsked(wait bool) bool {
 	return true
 }
 
-// silence returns when the engine has been silent for too long, or has not
-// obeyed a STOP for as long; 0 without an active request or a limit.
-func (m *Machine) silence() time.Duration {
-	r := m.active
-	if r == nil || m.cfg.Silence == 0 || m.killed {
-		return 0
-	}
+// stallShare is the part of the silence limit after which a silent engine is asked
+// to stop: one in stallShare. The rest of the limit is for its answer.
+const stallShare = 2
+
+// limitOfSilence is how long the engine may say nothing under r, or go on after a
+// STOP.
+func (m *Machine) limitOfSilence(r *request) time.Duration {
 	limit := m.cfg.Silence
 	if !r.gen.spoke {
 		unread := r.Prompt + r.out - r.kept
@@ -99,10 +99,49 @@ func (m *Machine) silence() time.Duration {
 		limit += time.Duration(min(unread, m.cfg.SilenceTokens)) * m.cfg.SilenceToken
 		limit = max(limit, 3*m.costs.read(m.chunk()))
 	}
-	if r.state == StateStopping {
-		return r.gen.stopAt + limit // an engine that ignores STOP goes on talking
+	return limit
+}
+
+// silence returns when the engine has been silent for too long, or has not
+// obeyed a STOP for as long; 0 without an active request or a limit.
+func (m *Machine) silence() time.Duration {
+	r := m.active
+	if r == nil || m.cfg.Silence == 0 || m.killed {
+		return 0
 	}
-	return m.line + limit
+	if r.state == StateStopping {
+		return r.gen.patience + m.limitOfSilence(r) // an engine that ignores STOP goes on talking
+	}
+	return m.line + m.limitOfSilence(r)
+}
+
+// StallAt returns when the active request stalls unless the engine says something
+// before; 0 if it cannot, or has once. The shell says Stalled then.
+func (m *Machine) StallAt() time.Duration {
+	r := m.active
+	if r == nil || r.stalled || r.gen.why != ReasonNone || m.cfg.Silence == 0 || m.killed {
+		return 0
+	}
+	return m.line + m.limitOfSilence(r)/stallShare
+}
+
+// stalled stops a request under which the engine fell silent: an engine that still
+// listens answers, and the request goes on where it was. Once: what stalls again is
+// left to the silence limit. A read that the engine would lose is not stopped, since
+// a slow engine would then never end it; nor is anything that is never preempted.
+func (m *Machine) stalled(id ID) bool {
+	at := m.StallAt()
+	if at == 0 || m.now < at || m.active.id != id {
+		return false
+	}
+	r := m.active
+	r.stalled = true
+	m.counters.Stalls++
+	keeps := r.state == StateDecoding || r.gen.resumed && m.engine.ResumePrefill && r.gen.upto == 0
+	if keeps && m.policy.preempts() && m.preemptible(r) {
+		m.stop(r, ReasonStalled)
+	}
+	return true
 }
 
 // wake looks whether the engine fell silent; the decision that follows does the
@@ -114,7 +153,7 @@ func (m *Machine) wake() bool {
 	if at := m.silence(); at != 0 && m.now >= at {
 		m.killed = true
 		why := ReasonSilent
-		if m.active.state == StateStopping {
+		if r := m.active; r.state == StateStopping && r.gen.patience == r.gen.stopAt {
 			why = ReasonDrain
 		}
 		m.emit(Action{Kind: Kill, Reason: why})

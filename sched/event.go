@@ -28,6 +28,7 @@ const (
 	MaintenanceAsked                      // somebody wants the engine to itself; N = 1: may wait for it, 0: now or refused
 	MaintenanceOver                       //
 	Wake                                  // a WakeAt came due
+	Stalled                               // ID: the engine has said nothing under it until StallAt
 )
 
 // Finish is the engine's own word for how a GEN ended.

@@ -71,7 +71,7 @@ func FuzzMachine(f *testing.F) {
 			k, v := script[0], int(script[1])
 			script = script[2:]
 			at += time.Duration(v) * 50 * time.Millisecond
-			e := Event{Kind: EventKind(k % uint8(Wake+2)), ID: ID(v % 5), At: at, N: v * int(1+k%3) * 100, Total: v * 200,
+			e := Event{Kind: EventKind(k % uint8(Stalled+2)), ID: ID(v % 5), At: at, N: v * int(1+k%3) * 100, Total: v * 200,
 				Finish: Finish(v % 6), Epoch: m.epoch - int(k>>7),
 				Request: Request{Priority: v%3 - 1, Explicit: v%7 == 0, Prompt: v * 300, Unread: v * 100, MaxNew: v, OneShot: v%2 == 0, Protected: v%11 == 0, PrefillOnly: v%13 == 0, Image: v%17 == 0},
 				Engine:  Engine{ResumePrefill: k&32 != 0, PrefillChunk: v, Sequences: v % 4, CacheMiB: v % 2}}

@@ -76,7 +76,10 @@ func (m *Machine) stop(r *request, why Reason) {
 	if !r.gen.resumed || r.state == StateStopping {
 		return
 	}
-	r.gen.stopAt = m.now
+	r.gen.stopAt, r.gen.patience = m.now, m.now
+	if m.now-m.line >= m.limitOfSilence(r)/stallShare {
+		r.gen.patience = m.line // who waits for the end of a silence is not made to wait anew
+	}
 	m.set(r, StateStopping)
 	m.emit(Action{Kind: Stop, ID: r.id, Reason: why})
 }
@@ -309,9 +312,10 @@ func (m *Machine) toPark(r *request, edge bool) {
 	if r.parks == shortAging { // the share of the limit that is used stays the same
 		r.waited = scale(r.waited, m.cfg.AgingParked, m.cfg.Aging)
 	}
-	if r.gen.why == ReasonForced {
+	switch r.gen.why {
+	case ReasonForced, ReasonStalled:
 		m.counters.Forced++
-	} else {
+	default:
 		m.counters.Preemptions++
 	}
 	r.gen.last = 0

@@ -68,6 +68,7 @@ type request struct {
 	boosted bool // holds the lease of a small request
 	noCkpt  bool // sent with ckpt=0
 	retried bool // once, after a nonfinite DONE
+	stalled bool // the engine fell silent under it, and it was stopped for that if it could be
 	end     Reason
 	waited  time.Duration // starvation clock: time lost to later arrivals
 	passed  int           // sooner requests started in this park
@@ -97,6 +98,7 @@ type gen struct {
 	last     time.Duration // of the latest tokens
 	count    int           // output tokens of this GEN
 	stopAt   time.Duration
+	patience time.Duration // since when the limit of the drain counts: the STOP, or the last line before a silence
 	why      Reason        // of the STOP, asked for or written
 	run      time.Duration // since when it runs: its start or the end of what it had to read again; slices of one read share it
 	reread   bool          // reading what was read before: not running
@@ -105,7 +107,8 @@ type gen struct {
 // Counters only grow. Durations are the engine's or the machine's own.
 type Counters struct {
 	Accepted, Rejected, Ended uint64
-	Preemptions, Forced       uint64 // parks for a sooner request; by ForceParkEvery
+	Preemptions, Forced       uint64 // parks for a sooner request; by ForceParkEvery or a stall
+	Stalls                    uint64 // silences of half the limit, at most one a request
 	Resumes                   uint64
 	Immediate                 uint64 // of the preemptions: paid for by the bucket
 	Starvation                uint64 // starts by the starvation tier
@@ -166,7 +169,7 @@ func (m *Machine) Step(e Event, out []Action) []Action {
 // stale says that an engine's line comes from a process that is gone.
 func (m *Machine) stale(e Event) bool {
 	switch e.Kind {
-	case Resumed, Reading, FirstToken, Tokens, Done, SliceDone, Refused, EngineDied:
+	case Resumed, Reading, FirstToken, Tokens, Done, SliceDone, Refused, EngineDied, Stalled:
 		return m.link != up || e.Epoch != m.epoch
 	}
 	return false
@@ -199,6 +202,8 @@ func (m *Machine) take(e Event) bool {
 		return true
 	case Wake:
 		return m.wake()
+	case Stalled:
+		return m.stalled(e.ID)
 	}
 	r := m.active
 	if r == nil || r.id != e.ID {

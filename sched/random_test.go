@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,6 +31,7 @@ func testConfig(policy string) Config {
 // clients and engines, with and without faults.
 func TestRandomWorlds(t *testing.T) {
 	t.Parallel()
+	stalls, stops := uint64(0), 0
 	seeds := uint64(30)
 	if testing.Short() || raceOn {
 		seeds = 6
@@ -44,12 +46,18 @@ func TestRandomWorlds(t *testing.T) {
 						cfg.ForceParkEvery = 40
 					}
 					w := newWorld(seed, cfg, e, 40, chaos)
+					w.fallsMute(chaos && seed%2 == 0)
 					if err := w.run(); err != nil {
 						t.Fatalf("%s on %s, seed %d, chaos %v: %v\n%s", policy, name, seed, chaos, err, tail(w.trace.String()))
 					}
+					stalls += w.check.m.counters.Stalls
+					stops += strings.Count(w.trace.String(), " stalled\n")
 				}
 			}
 		}
+	}
+	if stops == 0 || stalls <= uint64(stops) {
+		t.Errorf("%d stalls, %d of them stopped: the worlds do not meet both", stalls, stops)
 	}
 }
 

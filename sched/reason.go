@@ -32,6 +32,7 @@ const (
 	// Stop, beside ReasonCancelled and ReasonStop.
 	ReasonPreempt // a sooner request waits
 	ReasonForced  // ForceParkEvery
+	ReasonStalled // the engine fell silent: half of the silence limit passed
 
 	// Kill.
 	ReasonSilent // no line for longer than the silence limit
@@ -52,7 +53,7 @@ var reasonNames = [reasons]string{
 	"cancelled", "queue_timeout",
 	"engine_died", "engine_refused", "engine_error", "load_failed",
 	"queue_full", "busy",
-	"preempt", "forced",
+	"preempt", "forced", "stalled",
 	"silent", "drain",
 	"bucket", "cooldown", "guard", "protection", "read", "slice",
 }

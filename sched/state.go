@@ -49,13 +49,13 @@ var transitions = [states][states]string{
 	StateReading: {
 		StateReading:  "SliceDone, the next slice starts",
 		StateDecoding: "FirstToken",
-		StateStopping: "Stop: a sooner request, its own Cancel, forced",
+		StateStopping: "Stop: a sooner request, its own Cancel, forced, stalled",
 		StateParked:   "SliceDone, a sooner request starts",
 		StateWaiting:  "Done nonfinite before any token, once",
 		StateEnded:    "Done, Refused, EngineDied",
 	},
 	StateDecoding: {
-		StateStopping: "Stop: a sooner request, its own Cancel or Enough, forced",
+		StateStopping: "Stop: a sooner request, its own Cancel or Enough, forced, stalled",
 		StateEnded:    "Done, EngineDied",
 	},
 	StateStopping: {

@@ -103,7 +103,7 @@ func counted(c Counters) string {
 		value uint64
 	}{{"accepted", c.Accepted}, {"rejected", c.Rejected}, {"ended", c.Ended}, {"preemptions", c.Preemptions}, {"forced", c.Forced},
 		{"resumes", c.Resumes}, {"immediate", c.Immediate}, {"starvation", c.Starvation}, {"drained", c.Drained},
-		{"lost", c.LostPrefix}, {"reread", c.Reread}, {"slices", c.Slices}, {"deaths", c.Deaths}, {"stale", c.Stale}} {
+		{"lost", c.LostPrefix}, {"reread", c.Reread}, {"slices", c.Slices}, {"stalls", c.Stalls}, {"deaths", c.Deaths}, {"stale", c.Stale}} {
 		if x.value > 0 {
 			words = append(words, fmt.Sprintf("%s=%d", x.name, x.value))
 		}

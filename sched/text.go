@@ -12,7 +12,7 @@ var eventNames = [...]string{
 	FirstToken: "first", Tokens: "tokens", Enough: "enough", Done: "done",
 	SliceDone: "slice", Refused: "refused", TimedOut: "timeout", EngineDied: "died",
 	LoadAsked: "load", Loaded: "loaded", LoadFailed: "load_failed",
-	MaintenanceAsked: "maintenance", MaintenanceOver: "maintenance_over", Wake: "wake",
+	MaintenanceAsked: "maintenance", MaintenanceOver: "maintenance_over", Wake: "wake", Stalled: "stalled",
 }
 
 var actionNames = [...]string{

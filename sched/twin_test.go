@@ -167,6 +167,7 @@ func TestTwin(t *testing.T) {
 			e := engines()[name]
 			for seed := range uint64(12) {
 				w := newWorld(seed+100, testConfig(policy), e, 40, seed%2 == 1)
+				w.fallsMute(seed%4 == 3)
 				tw := &twin{c: w.check, paid: map[ID]time.Duration{}}
 				m := w.check.m
 				w.after = func(e Event, actions []Action) {

@@ -22,6 +22,7 @@ type world struct {
 	epoch   int
 	loadAt  time.Duration // of the next Loaded, 0 none
 	chaos   bool          // refusals, deaths, errors, late lines
+	mute    bool          // an engine that falls silent now and then, for a while or for good
 	gen     *worldGen
 	last    *worldGen // the GEN before, for late lines
 	size    map[ID]Request
@@ -51,6 +52,8 @@ const (
 	worldFixed  = 400 * time.Millisecond
 	worldWindow = 100 * time.Millisecond
 	worldBatch  = 8 // tokens a window
+
+	worldSilence = time.Minute // and 20 s: the longest that a mute engine is silent
 )
 
 func newWorld(seed uint64, cfg Config, e Engine, requests int, chaos bool) *world {
@@ -64,6 +67,14 @@ func newWorld(seed uint64, cfg Config, e Engine, requests int, chaos bool) *worl
 		w.request(ID(i+1), at)
 	}
 	return w
+}
+
+// fallsMute makes the engine one that falls silent. Whoever waits behind it loses
+// that time too: the bound of invariant 19 is for an engine whose steps end.
+func (w *world) fallsMute(yes bool) {
+	if w.mute = yes; yes {
+		w.check.slack = time.Hour
+	}
 }
 
 // request draws one request and what its client will do.
@@ -213,6 +224,9 @@ func (w *world) nextEvent() (Event, bool) {
 	if w.wake != 0 && w.wake < best.At {
 		best, from = Event{Kind: Wake, At: w.wake}, 4
 	}
+	if at := w.check.m.StallAt(); at != 0 && at < best.At {
+		best, from = Event{Kind: Stalled, ID: w.check.m.active.id, At: max(at, w.now), Epoch: w.epoch}, 5
+	}
 	w.now = max(w.now, best.At*time.Duration(min(1, from)))
 	switch from {
 	case 0:
@@ -245,6 +259,10 @@ func (w *world) line() Event {
 	if w.chaos && w.rng.IntN(400) == 0 {
 		w.die()
 		return Event{Kind: Wake, At: g.at}
+	}
+	if w.mute && w.rng.IntN(300) == 0 {
+		g.at += 20*time.Second + time.Duration(w.rng.Int64N(int64(worldSilence)))
+		return Event{Kind: Wake, At: w.now}
 	}
 	if w.chaos && w.last != nil && w.rng.IntN(20) == 0 {
 		return Event{Kind: Tokens, ID: w.last.id, N: 3, At: g.at, Epoch: w.epoch - 1}

@@ -245,6 +245,30 @@ func (l *Loop) dismiss(end func() error) {
 	l.workers.Go(func() { gone <- end() })
 }
 
+// watchStall sets the timer that looks for a stall; lines that put the stall off
+// leave it set, and it looks again.
+func (l *Loop) watchStall() {
+	if at := l.machine.StallAt(); at != 0 && (l.stallAt == 0 || at < l.stallAt) {
+		l.stallAt = at
+		l.stall.Reset(at - l.at)
+	}
+}
+
+// stalled asks an engine that has said nothing for half of its limit to stop.
+func (l *Loop) stalled() {
+	l.stallAt = 0
+	l.at = max(l.at, time.Since(l.origin))
+	at := l.machine.StallAt()
+	if at > l.at {
+		l.watchStall()
+		return
+	}
+	if r := l.current.req; at != 0 && r != nil {
+		l.log.Warn("the engine says nothing; half of engine_silence_s is over", "request", r.spec.Label, "state", r.state.String(), "silent", l.Health().Silent)
+		l.step(sched.Event{Kind: sched.Stalled, ID: r.id})
+	}
+}
+
 func killText(r sched.Reason) string {
 	switch r {
 	case sched.ReasonSilent:

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -221,6 +222,100 @@ func TestS57Hang(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestS57SoftStall: half of the limit after its last line a silent engine is asked
+// to stop. One that hears it goes on with the same request and no token is lost or
+// doubled; one that does not is killed at the limit, which the STOP has not moved.
+func TestS57SoftStall(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		hears int // stalls that the engine answers
+		heard string
+		end   time.Duration // 0: it ends well
+	}{
+		{"hears", 1, "GEN1 STOP GEN1", 0},
+		{"deaf", 0, "GEN1 STOP", 301*time.Second + 200*time.Millisecond},
+		{"stalls again", 1, "GEN1 STOP GEN1", 0}, // and is left alone until the limit
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := &fakes{origin: time.Now()}
+				gens := 0
+				fs.script = func(f *fake, g engine.Gen) bool {
+					if gens++; gens > 2 || gens == 2 && tt.name == "hears" {
+						return false
+					}
+					ids := slices.Clone(g.IDs)
+					say := func() {
+						id := answerToken(g.Params, ids)
+						ids = append(ids, id)
+						f.say(line(engine.Reply{Kind: engine.ReplyToken, ID: id}))
+					}
+					f.say("RESUME 0")
+					f.sleep(time.Second)
+					say()
+					for !f.stopped() || gens > tt.hears {
+						if !f.sleep(time.Second) {
+							return true
+						}
+					}
+					say() // accepted before it saw the STOP
+					f.held = append(f.held, ids[:len(ids)-1])
+					f.done(g, 2, time.Now(), "cancel", 0, len(g.IDs))
+					return true
+				}
+				m := policy(sched.Budget)
+				l := running(t, Config{Machine: m, Start: fs.start})
+				synctest.Wait()
+				s := Spec{Prompt: prompt(101, 10, 1), MaxNew: 2000}
+				a := collect(submit(t, l, s))
+				if got := fs.all[0].commands(); got != tt.heard {
+					t.Errorf("the engine heard %q, want %q", got, tt.heard)
+				}
+				for _, c := range fs.all[0].heard {
+					if c.Kind == engine.CmdStop && c.at.Sub(fs.origin).Round(time.Second) != 151*time.Second {
+						t.Errorf("STOP after %v", c.at.Sub(fs.origin))
+					}
+				}
+				switch {
+				case tt.name == "hears":
+					a.want(t, s)
+					if a.end.Stats.Parks != 1 || a.at > 153*time.Second {
+						t.Errorf("ended after %v: %+v", a.at, a.end.Stats)
+					}
+				case tt.end != 0 && a.at > tt.end, a.end.Reason != sched.ReasonEngineDied:
+					t.Errorf("ended after %v: %v", a.at, a.end.Err)
+				}
+			})
+		})
+	}
+}
+
+// TestS57StopIsNoNewLimit: a client that leaves a silent engine does not make the
+// others wait for a second limit.
+func TestS57StopIsNoNewLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := &fakes{origin: time.Now()}
+		fs.script = func(f *fake, g engine.Gen) bool {
+			if len(fs.all) == 1 {
+				f.say("RESUME 0", "T 5")
+				<-f.gone
+			}
+			return len(fs.all) == 1
+		}
+		l := running(t, Config{Machine: policy(sched.FIFO), Start: fs.start})
+		r := submit(t, l, Spec{Prompt: prompt(101, 10, 1), MaxNew: 20})
+		s := Spec{Prompt: prompt(101, 10, 2), MaxNew: 20}
+		next := later(submit(t, l, s))
+		time.Sleep(290 * time.Second)
+		r.Cancel()
+		a := <-next
+		a.want(t, s)
+		if a.at > 303*time.Second {
+			t.Errorf("the next one ended after %v", a.at)
+		}
+	})
 }
 
 // TestStopIgnored: an engine that goes on printing after STOP is killed within

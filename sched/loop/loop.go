@@ -57,6 +57,8 @@ type Loop struct {
 	journal  *journal
 	wake     *time.Timer // the machine's WakeAt
 	idle     *time.Timer
+	stall    *time.Timer    // for the machine's StallAt
+	stallAt  time.Duration  // what it is set to; 0: not set
 	workers  sync.WaitGroup // goroutines that answer through the inbox
 
 	conn    Engine // nil: no engine
@@ -105,9 +107,10 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 	// What the loop starts outlives ctx: it ends with the engine, after the drain.
 	l.ctx, l.abandon = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer l.abandon(ErrClosed)
-	l.wake, l.idle = stoppedTimer(), stoppedTimer()
+	l.wake, l.idle, l.stall = stoppedTimer(), stoppedTimer(), stoppedTimer()
 	defer l.wake.Stop()
 	defer l.idle.Stop()
+	defer l.stall.Stop()
 	if !l.cfg.Lazy {
 		l.step(sched.Event{Kind: sched.LoadAsked})
 	}
@@ -125,6 +128,8 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 			l.step(sched.Event{Kind: sched.Wake})
 		case <-l.idle.C:
 			l.unloadIdle()
+		case <-l.stall.C:
+			l.stalled()
 		case <-done:
 			done = nil
 			l.close()
@@ -198,6 +203,7 @@ func (l *Loop) step(e sched.Event) {
 	for _, a := range l.actions {
 		l.perform(a)
 	}
+	l.watchStall()
 }
 
 // perform does one thing that the machine decided. It never waits and never
