@@ -3,6 +3,7 @@ module interlude
 go 1.26.0
 
 require (
+	github.com/agnivade/levenshtein v1.2.2
 	github.com/hybridgroup/yzma v1.28.0
 	github.com/jupiterrider/ffi v0.7.0
 	github.com/olekukonko/tablewriter v1.1.5

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/xeipuuv/gojsonschema"
 )
 
@@ -170,7 +171,7 @@ func short(v any) string {
 func nearest(name string) string {
 	best, distance := "", 4
 	for _, known := range fieldNames() {
-		if d := editDistance(name, known); d < distance {
+		if d := levenshtein.ComputeDistance(name, known); d < distance {
 			best, distance = known, d
 		}
 	}
@@ -202,25 +203,4 @@ func fieldNames() []string {
 	walk(doc)
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// editDistance is Levenshtein's, over bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

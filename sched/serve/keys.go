@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // What a config key means here. Names are the native server's where it has them,
@@ -82,7 +84,7 @@ func suggest(name string, known map[string]keyRule) string {
 		return "the port is given on the command line, --port"
 	}
 	near := nearest(name, known)
-	if distance(name, near) > len(name)/2 {
+	if levenshtein.ComputeDistance(name, near) > len(name)/2 {
 		return "none of the known keys is like it; OPERATIONS.md lists those of the scheduler"
 	}
 	return fmt.Sprintf("the nearest known one is %q", near)
@@ -92,30 +94,9 @@ func suggest(name string, known map[string]keyRule) string {
 func nearest(name string, known map[string]keyRule) string {
 	best, least := "", 1<<30
 	for k := range known {
-		if d := distance(name, k); d < least || d == least && k < best {
+		if d := levenshtein.ComputeDistance(name, k); d < least || d == least && k < best {
 			best, least = k, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's, over bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
