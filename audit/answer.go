@@ -14,7 +14,7 @@ import (
 // cut, by a budget or by a client that left as planned, is held to the part that
 // came.
 func judge(rec *results.Record, req *workloads.Request) results.Judgement {
-	j := results.Judgement{Record: rec.ID, Class: rec.Class, Scored: req.Expect.Scored}
+	j := results.Judgement{Record: rec.ID, Class: rec.Class, Scored: req.Expect.Scored, Parks: placesOf(rec, req.Stop)}
 	planned := rec.Outcome == results.Cancelled && rec.Planned != ""
 	if rec.Outcome != results.Completed && !planned {
 		j.Faults = append(j.Faults, "outcome:"+string(rec.Outcome))

@@ -1,5 +1,7 @@
 package audit
 
+import "interlude/results"
+
 // What the tests of package audit_test reach.
 var (
 	TPoint        = tPoint
@@ -11,4 +13,13 @@ var (
 	ReadEngineLog = readEngineLog
 	Recount       = recount
 	JudgeOne      = judge
+	PlacesOf      = placesOf
+	Demanding     = demanding
 )
+
+// WeighPlaces is the finding about the parks of an hour.
+func WeighPlaces(counts map[string]int) results.Finding {
+	e := &evidence{}
+	e.weighPlaces(counts)
+	return e.Findings[0]
+}

@@ -70,6 +70,7 @@ func Judge(fsys fs.FS, counter workloads.Counter) (*Report, error) {
 	e.checkCanaries()
 	e.checkIdentical()
 	e.checkStreams()
+	e.checkPlaces()
 
 	e.checkFlag()
 	e.checkWitness()

@@ -216,6 +216,14 @@ func TestSoakHour(t *testing.T) {
 	if length < time.Hour {
 		return
 	}
+	for _, f := range judged.Findings {
+		if f.Check == "park_places" {
+			t.Log(f.Text)
+			if f.Status != audit.Pass {
+				t.Error("not every place was tried")
+			}
+		}
+	}
 	for what, v := range map[string][2]int{"completed": {on.Requests.Completed, 400}, "cancelled": {on.Requests.Cancelled, 14}, "audits": {on.Audits.Total, 25},
 		"round trips": {*on.RoundTrips, 90}, "parks": {*on.Parks, 280}} {
 		if v[0] < v[1] {

@@ -265,6 +265,7 @@ type Judgement struct {
 	Scored      bool     `json:"scored,omitempty"` // the manifest scores this answer instead of demanding it
 	Faults      []string `json:"faults,omitempty"` // named: lost_line, foreign_text, wrong_field:<name>, ...
 	Excerpt     string   `json:"excerpt,omitempty"`
+	Parks       []string `json:"parks,omitempty"` // where in the answer each park fell, as its client could tell
 }
 
 // Weight of a finding for the verdict.

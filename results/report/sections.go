@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"interlude/audit"
 	"interlude/results"
 )
 
@@ -126,22 +126,51 @@ func (s *source) parks(p *page) {
 	if on.Parks == nil || *on.Parks == 0 {
 		return
 	}
-	where := map[string]int{}
-	places := 0
+	s.places(p)
+}
+
+// places says where parks fell. A soak shows the places in which none did, too.
+func (s *source) places(p *page) {
+	counts, seen, judged := map[string]int{}, 0, 0
 	s.each(results.On, func(r *results.Record) {
-		for _, place := range parkPlaces(r) {
-			where[place]++
-			places++
+		for _, state := range r.States {
+			if state.Text == "parked" {
+				seen++
+			}
+		}
+		for _, place := range s.judgements[r.ID].Parks {
+			counts[place]++
+			judged++
 		}
 	})
-	rows = nil
-	for _, name := range slices.Sorted(maps.Keys(where)) {
-		rows = append(rows, []string{name, fmt.Sprint(where[name])})
+	soak := s.run.Kind == "soak"
+	switch {
+	case seen > 0 && judged == 0:
+		p.para("Where parks fell is not known: judge the run again with `interlude report`.")
+		return
+	case seen == 0 && !soak:
+		return
 	}
-	if places > 0 {
-		p.para("Where parks fell, from what the client had received when the server said `: parked` (%d parks seen in the streams of arm on):", places)
-		p.table(false, []string{"place", "parks"}, rows)
+	demanded := slices.ContainsFunc(s.findings, func(f results.Finding) bool { return f.Check == "park_places" && f.Status != audit.NotRun })
+	var rows [][]string
+	for _, place := range audit.Places() {
+		row := []string{place.Name, fmt.Sprint(counts[place.Name])}
+		switch {
+		case demanded && place.Least > 0:
+			row = append(row, fmt.Sprint(place.Least))
+		case demanded:
+			row = append(row, dash)
+		}
+		if soak || counts[place.Name] > 0 {
+			rows = append(rows, row)
+		}
 	}
+	head := []string{"place", "parks"}
+	if demanded {
+		head = append(head, "at least")
+	}
+	p.para("Where parks fell, from what the client had received when the server said `: parked` (%d parks seen in the streams of arm on). A character of several bytes, or the beginning of a stop string, was what came next: the engine may have stopped inside or before it.", judged)
+	p.table(false, head, rows)
 }
 
 func perPark(a *results.Arm) string {
@@ -156,44 +185,6 @@ func drafts(a *results.Arm) string {
 		return dash
 	}
 	return fmt.Sprintf("%d of %d (%.1f %%)", a.Drafts.Accepted, a.Drafts.Offered, 100*float64(a.Drafts.Accepted)/float64(a.Drafts.Offered))
-}
-
-// parkPlaces names the place of each park of a stream.
-func parkPlaces(r *results.Record) []string {
-	var places []string
-	for _, seen := range r.States {
-		if seen.Text != "parked" {
-			continue
-		}
-		switch {
-		case r.FirstToken == 0 || seen.At < r.FirstToken:
-			places = append(places, "before the first token (a read)")
-		case r.FirstTool > 0 && seen.At >= r.FirstTool:
-			places = append(places, "inside tool arguments")
-		case splits(r, seen.At):
-			places = append(places, "at a character of several bytes")
-		case r.FirstContent > 0 && seen.At >= r.FirstContent:
-			places = append(places, "text")
-		default:
-			places = append(places, "reasoning")
-		}
-	}
-	return places
-}
-
-// splits reports whether the character that was to come next, when the server
-// said so, has several bytes: the engine may have stopped inside it, and what the
-// client saw cannot tell that from before it.
-func splits(r *results.Record, at results.Stamp) bool {
-	said := 0
-	for _, c := range r.Chunks {
-		if c.At > at {
-			break
-		}
-		said += c.Bytes
-	}
-	whole := r.Reasoning + r.Text
-	return len(r.Tools) == 0 && said < len(whole) && whole[said] >= utf8.RuneSelf
 }
 
 // answers are the correctness tables and every failure with its raw excerpt.
