@@ -45,9 +45,18 @@ type LogLine struct {
 	Text          string // LogDropped: the rest of the line; LogNoParking: the reason
 }
 
+// The fixed wording, printed and read by the same forms.
 const (
 	servePrefix = "strata serve: "
 	cachePrefix = "conversation cache: "
+
+	servedForm   = "prompt %d tokens = %d reused + %d"
+	workForm     = " read in %.1f ms (%.1f tok/s), %d generated in %.1f ms (%.1f tok/s), drafts accepted %d of %d, %d checkpoints"
+	movedForm    = " %d tokens in %.1f ms"
+	restoredForm = "restored %d tokens ("
+	tookForm     = ") in %.1f ms"
+	droppedForm  = "dropped %d superseded"
+	noParking    = "skip parking ("
 )
 
 // Append writes the line, LF included.
@@ -61,8 +70,7 @@ func (l *LogLine) Append(dst []byte) []byte {
 		if l.Cancelled {
 			cancelled = " (cancelled)"
 		}
-		return fmt.Appendf(dst, servePrefix+"prompt %d tokens = %d reused + %d%s read in %.1f ms (%.1f tok/s), "+
-			"%d generated in %.1f ms (%.1f tok/s), drafts accepted %d of %d, %d checkpoints%s\n",
+		return fmt.Appendf(dst, servePrefix+servedForm+"%s"+workForm+"%s\n",
 			l.Tokens, l.Reused, l.Read, of, l.Ms, l.Rate, l.Generated, l.DecodeMs, l.DecodeRate,
 			l.Accepted, l.Offered, l.Checkpoints, cancelled)
 	case LogParked, LogSkipped:
@@ -70,15 +78,15 @@ func (l *LogLine) Append(dst []byte) []byte {
 		if l.Kind == LogSkipped {
 			verb = "skipped"
 		}
-		return fmt.Appendf(dst, cachePrefix+"%s %d tokens in %.1f ms; parked=%d bytes=%d evictions=%d snapshot_bytes=%d reused_kv_bytes=%d\n",
+		return fmt.Appendf(dst, cachePrefix+"%s"+movedForm+"; parked=%d bytes=%d evictions=%d snapshot_bytes=%d reused_kv_bytes=%d\n",
 			verb, l.Tokens, l.Ms, l.Parked, l.Bytes, l.Evictions, l.SnapshotBytes, l.ReusedKVBytes)
 	case LogRestored:
-		return fmt.Appendf(dst, cachePrefix+"restored %d tokens (%s) in %.1f ms; parked=%d bytes=%d\n",
+		return fmt.Appendf(dst, cachePrefix+restoredForm+"%s"+tookForm+"; parked=%d bytes=%d\n",
 			l.Tokens, l.Source, l.Ms, l.Parked, l.Bytes)
 	case LogDropped:
-		return fmt.Appendf(dst, cachePrefix+"dropped %d superseded%s\n", l.Tokens, l.Text)
+		return fmt.Appendf(dst, cachePrefix+droppedForm+"%s\n", l.Tokens, l.Text)
 	case LogNoParking:
-		return fmt.Appendf(dst, cachePrefix+"skip parking (%s)\n", l.Text)
+		return fmt.Appendf(dst, cachePrefix+noParking+"%s)\n", l.Text)
 	}
 	return dst
 }
@@ -93,28 +101,25 @@ func ParseLog(line string) (l LogLine, ok bool) {
 	rest, _ := strings.CutPrefix(line, cachePrefix)
 	s := scanner{rest: rest}
 	switch {
-	case s.try("parked "):
+	case s.try("parked"):
 		l.Kind = LogParked
-	case s.try("skipped "):
+	case s.try("skipped"):
 		l.Kind = LogSkipped
-	case s.try("restored "):
+	case strings.HasPrefix(rest, "restored "):
 		return parseRestored(s)
-	case s.try("dropped "):
-		l.Kind, l.Tokens = LogDropped, s.integer()
-		s.want(" superseded")
+	case strings.HasPrefix(rest, "dropped "):
+		l.Kind = LogDropped
+		s.scan(droppedForm, &l.Tokens)
 		l.Text = s.rest
 		return l, !s.failed
-	case s.try("skip parking ("):
+	case s.try(noParking):
 		l.Kind = LogNoParking
 		l.Text, ok = strings.CutSuffix(s.rest, ")")
 		return l, ok
 	default:
 		return LogLine{}, false
 	}
-	l.Tokens = s.integer()
-	s.want(" tokens in ")
-	l.Ms = s.float()
-	s.want(" ms")
+	s.scan(movedForm, &l.Tokens, &l.Ms)
 	l.pairs(s.rest)
 	return l, !s.failed
 }
@@ -122,48 +127,24 @@ func ParseLog(line string) (l LogLine, ok bool) {
 func parseServed(rest string) (l LogLine, ok bool) {
 	s := scanner{rest: rest}
 	l.Kind = LogServed
-	s.want("prompt ")
-	l.Tokens = s.integer()
-	s.want(" tokens = ")
-	l.Reused = s.integer()
-	s.want(" reused + ")
-	l.Read = s.integer()
+	s.scan(servedForm, &l.Tokens, &l.Reused, &l.Read)
 	if s.try(" of ") {
 		l.ReadOf = s.integer()
 	}
-	s.want(" read in ")
-	l.Ms = s.float()
-	s.want(" ms (")
-	l.Rate = s.float()
-	s.want(" tok/s), ")
-	l.Generated = s.integer()
-	s.want(" generated in ")
-	l.DecodeMs = s.float()
-	s.want(" ms (")
-	l.DecodeRate = s.float()
-	s.want(" tok/s), drafts accepted ")
-	l.Accepted = s.integer()
-	s.want(" of ")
-	l.Offered = s.integer()
-	s.want(", ")
-	l.Checkpoints = s.integer()
-	s.want(" checkpoints")
+	s.scan(workForm, &l.Ms, &l.Rate, &l.Generated, &l.DecodeMs, &l.DecodeRate, &l.Accepted, &l.Offered, &l.Checkpoints)
 	l.Cancelled = s.try(" (cancelled)")
 	return l, !s.failed
 }
 
 func parseRestored(s scanner) (l LogLine, ok bool) {
 	l.Kind = LogRestored
-	l.Tokens = s.integer()
-	s.want(" tokens (")
+	s.scan(restoredForm, &l.Tokens)
 	for _, source := range [...]string{"live", "checkpoint"} {
 		if s.try(source) {
 			l.Source = source
 		}
 	}
-	s.want(") in ")
-	l.Ms = s.float()
-	s.want(" ms")
+	s.scan(tookForm, &l.Ms)
 	l.pairs(s.rest)
 	return l, !s.failed && l.Source != ""
 }
@@ -209,6 +190,23 @@ func (s *scanner) want(literal string) {
 	if !s.try(literal) {
 		s.failed = true
 	}
+}
+
+// scan takes what a form of fmt prints: its words, and for each verb a number into
+// an *int or a *float64.
+func (s *scanner) scan(form string, into ...any) {
+	for _, p := range into {
+		words, verb, _ := strings.Cut(form, "%")
+		s.want(words)
+		form = verb[strings.IndexAny(verb, "df")+1:]
+		switch p := p.(type) {
+		case *int:
+			*p = s.integer()
+		case *float64:
+			*p = s.float()
+		}
+	}
+	s.want(form)
 }
 
 func (s *scanner) token(of string) string {
