@@ -144,11 +144,7 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 			if len(args) == 0 {
 				return nil
 			}
-			hint := ""
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return usage("unknown command %q%s (see interlude --help)", args[0], hint)
+			return unknown(cmd, args[0])
 		},
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			if cmd.GroupID == "judge" || cmd.GroupID == "measure" {
@@ -164,7 +160,6 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w (see %s --help)", err, cmd.CommandPath())
 	})
@@ -175,7 +170,25 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 		&cobra.Group{ID: "serve", Title: "Run the parts by hand:"},
 	)
 	root.AddCommand(verbs()...)
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if topic, rest, _ := root.Find(args); len(rest) > 0 {
+			return unknown(topic, rest[0])
+		}
+		return nil
+	}
 	return root
+}
+
+// unknown refuses a word that cmd has no command for, and names the nearest.
+func unknown(cmd *cobra.Command, name string) error {
+	hint := ""
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage("unknown command %q%s (see %s --help)", name, hint, cmd.CommandPath())
 }
 
 // exactly is cobra.ExactArgs with a usage exit code and a hint.

@@ -13,17 +13,19 @@ import (
 	"interlude/workloads"
 )
 
+// planFlags are the flags of plan.
+type planFlags struct {
+	seed     uint64
+	pairs    int
+	pair     int
+	json     bool
+	show     string
+	list     bool
+	makeFrom string
+}
+
 func newPlan() *cobra.Command {
-	var o struct {
-		manifest string
-		seed     uint64
-		pairs    int
-		pair     int
-		json     bool
-		show     string
-		list     bool
-		makeFrom string
-	}
+	var o planFlags
 	cmd := &cobra.Command{
 		Use:     "plan [MANIFEST]",
 		GroupID: "plan",
@@ -42,49 +44,15 @@ func newPlan() *cobra.Command {
 				return usage("--pair %d: a run of %d pairs has pairs 1 to %d", o.pair, o.pairs, o.pairs)
 			}
 			out := cmd.OutOrStdout()
-			if o.list {
-				for _, name := range workloads.Builtin() {
-					m, err := workloads.Load(name, os.ReadFile)
-					if err != nil {
-						return err
-					}
-					fmt.Fprintf(out, "%-14s %s\n", name, m.About)
-				}
-				return nil
+			switch {
+			case o.list:
+				return listManifests(out)
+			case o.makeFrom != "":
+				return printManifest(out, o.makeFrom)
+			case len(args) == 1:
+				return o.expand(out, args[0])
 			}
-			if o.makeFrom != "" {
-				src, ok := workloads.Source(o.makeFrom)
-				if !ok {
-					return usage("--print %q: no built-in manifest of that name; there are %v", o.makeFrom, workloads.Builtin())
-				}
-				_, err := out.Write(src)
-				return err
-			}
-			name := defaultManifest
-			if len(args) == 1 {
-				name = args[0]
-			}
-			m, err := loadManifest(name)
-			if err != nil {
-				return exit{exitUsage, err}
-			}
-			c := builtinCounter()
-			p, err := workloads.NewPlan(m, workloads.PlanOptions{Kind: "ab", Seed: o.seed, Pairs: o.pairs, Target: "interlude", Engine: "emulate", Policy: "budget"}, c)
-			if err != nil {
-				return exit{exitUsage, err}
-			}
-			if o.json {
-				_, err := out.Write(p.Encode())
-				return err
-			}
-			reqs, err := workloads.Expand(m, o.seed, o.pair, c)
-			if err != nil {
-				return exit{exitUsage, err}
-			}
-			if o.show != "" {
-				return showRequest(out, reqs, o.show)
-			}
-			return printPlan(out, m, p, reqs, c)
+			return o.expand(out, defaultManifest)
 		},
 	}
 	f := cmd.Flags()
@@ -96,6 +64,51 @@ func newPlan() *cobra.Command {
 	f.BoolVar(&o.list, "list", false, "list the built-in manifests")
 	f.StringVar(&o.makeFrom, "print", "", "print the source of the built-in manifest `NAME`")
 	return cmd
+}
+
+func listManifests(out io.Writer) error {
+	for _, name := range workloads.Builtin() {
+		m, err := workloads.Load(name, os.ReadFile)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%-14s %s\n", name, m.About)
+	}
+	return nil
+}
+
+func printManifest(out io.Writer, name string) error {
+	src, ok := workloads.Source(name)
+	if !ok {
+		return usage("--print %q: no built-in manifest of that name; there are %v", name, workloads.Builtin())
+	}
+	_, err := out.Write(src)
+	return err
+}
+
+// expand prints what a run of a manifest would send.
+func (o planFlags) expand(out io.Writer, name string) error {
+	m, err := loadManifest(name)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	c := builtinCounter()
+	p, err := workloads.NewPlan(m, workloads.PlanOptions{Kind: "ab", Seed: o.seed, Pairs: o.pairs, Target: "interlude", Engine: "emulate", Policy: "budget"}, c)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	if o.json {
+		_, err := out.Write(p.Encode())
+		return err
+	}
+	reqs, err := workloads.Expand(m, o.seed, o.pair, c)
+	if err != nil {
+		return exit{exitUsage, err}
+	}
+	if o.show != "" {
+		return showRequest(out, reqs, o.show)
+	}
+	return printPlan(out, m, p, reqs, c)
 }
 
 func printPlan(out io.Writer, m *workloads.Manifest, p *workloads.Plan, reqs []workloads.Request, c workloads.Counter) error {

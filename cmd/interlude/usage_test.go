@@ -12,7 +12,7 @@ func TestUsageExitCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"nosuch"}, {"ab", "x"}, {"ab", "--pairs", "5"}, {"ab", "--aa", "-1"}, {"ab", "--speed", "NaN"}, {"ab", "--speed", "0"},
+		{"nosuch"}, {"help", "nosuch"}, {"help", "engine", "nosuch"}, {"ab", "x"}, {"ab", "--pairs", "5"}, {"ab", "--aa", "-1"}, {"ab", "--speed", "NaN"}, {"ab", "--speed", "0"},
 		{"ab", "--policy", "nix"}, {"ab", "--engine", ""}, {"ab", "--engine", "no-such-engine"}, {"ab", "--engine", "true", "--speed", "2"},
 		{"ab", "--engine", "emulate --nosuch"}, {"ab", "--target", "nosuch"}, {"ab", "--manifest", "nosuch"}, {"ab", "--resume", "nosuch"},
 		{"ab", "--plan", "file"}, {"ab", "--out", "file"}, {"ab", "--out", "file/x"}, {"soak", "--duration", "-1s"}, {"plan", "a", "b"},

@@ -11,7 +11,6 @@ import (
 	"interlude/engine/emulate/model"
 	"interlude/results"
 	"interlude/sched"
-	"interlude/sched/chat"
 	"interlude/workloads"
 )
 
@@ -112,63 +111,6 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%s: longest pause %v (bound %v), %d turns ended", policy, h.Pause, bound, long)
 		}
 	}
-}
-
-// TestPairedShort: the manifest of the paired run, as the docs compute it.
-func TestPairedShort(t *testing.T) {
-	m, err := workloads.Load("paired-short", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reqs, err := workloads.Expand(m, 1, 1, counter())
-	if err != nil {
-		t.Fatal(err)
-	}
-	traffic := FromRequests(workloads.Measured(reqs), counter())
-	short := func(policy string) float64 {
-		h := Run(Cell{Policy: policy}.Options(DefaultBase(), traffic))
-		if len(h.Outcomes) != len(traffic.Items) {
-			t.Fatalf("%s: %d of %d requests were sent", policy, len(h.Outcomes), len(traffic.Items))
-		}
-		for _, o := range h.Outcomes {
-			if o.Class == workloads.Probe {
-				return o.TTFT.Seconds()
-			}
-		}
-		t.Fatal("no probe")
-		return 0
-	}
-	if off := short(sched.FIFO); math.Abs(off-20.1) > 0.4 {
-		t.Errorf("off: %.2f s, documented 20.1", off)
-	}
-	for _, policy := range []string{sched.Quantum, sched.Budget} {
-		if on := short(policy); on > 0.66 || on < 0.4 {
-			t.Errorf("%s: %.3f s, documented 0.63", policy, on)
-		}
-	}
-}
-
-func counter() workloads.Counter {
-	tok := chat.Builtin()
-	return workloads.Counter{Name: "builtin",
-		Text: func(text string) int { return len(tok.Encode(nil, text)) },
-		Count: func(system string, turns []workloads.Turn, tools []workloads.ToolSpec, thinking bool) int {
-			var c chat.Conversation
-			if system != "" {
-				c.Messages = append(c.Messages, chat.Message{Role: chat.System, Content: chat.Text(system)})
-			}
-			for _, t := range turns {
-				m := chat.Message{Role: chat.Role(t.Role), Content: chat.Text(t.Text)}
-				for _, call := range t.Calls {
-					m.Calls = append(m.Calls, chat.Call{Name: call.Name, Args: string(call.Args)})
-				}
-				c.Messages = append(c.Messages, m)
-			}
-			for _, t := range tools {
-				c.Tools = append(c.Tools, chat.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
-			}
-			return chat.Count(tok, c, chat.Options{Thinking: thinking})
-		}}
 }
 
 // TestPredictsItself: a run recorded in virtual time is predicted exactly.
