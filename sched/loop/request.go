@@ -21,7 +21,7 @@ type Spec struct {
 	OneShotAllowed bool          // no assistant and no tool turn in the history
 	SystemRoot     int           // leading tokens that every conversation with this system text shares
 	Image          string        // path of the image records: GENI
-	PrefillOnly    bool          // read the prompt, answer nothing
+	PrefillOnly    bool          // read the prompt, answer nothing, keep what was read
 	Label          string        // X-Request-Id, for Status and the log
 
 	// Masker answers one MQ line with an MF or MK line, from the ids emitted so

@@ -25,7 +25,8 @@ type call struct {
 	think  bool
 	budget int // output tokens; 0: the rest of the context
 	budgetParam,
-	formatParam string
+	formatParam,
+	scoresParam string // what asked for scores
 	params    engine.Params
 	pin       int // leading messages whose prefix is kept; 0 none
 	stop      []string
@@ -48,7 +49,7 @@ type call struct {
 
 // decodeChat reads a Chat Completions request.
 func (s *Server) decodeChat(f fields) (*call, *fault) {
-	c := &call{api: "chat", formatParam: "response_format", budgetParam: f.either("max_completion_tokens", "max_tokens")}
+	c := &call{api: "chat", formatParam: "response_format", scoresParam: "logprobs", budgetParam: f.either("max_completion_tokens", "max_tokens")}
 	c.model, _ = f.str("model")
 	c.conv = messages(f)
 	c.tools = tools(f, false)
@@ -176,11 +177,13 @@ func (c *call) combinations() *fault {
 	const why = "cannot be combined with prefill_only, which writes no answer"
 	switch {
 	case c.scores:
-		return invalid("logprobs", why)
+		return invalid(c.scoresParam, why)
 	case c.format != "text":
 		return invalid(c.formatParam, why)
 	case c.choice.required:
 		return invalid("tool_choice", why)
+	case c.params.NoCheckpoint:
+		return invalid("strata_checkpoint", "false cannot be combined with prefill_only, which keeps what it reads")
 	case len(c.conv.pictures) > 0:
 		return invalid("prefill_only", "cannot be combined with images: their prefix is not kept")
 	}
@@ -194,7 +197,7 @@ func (s *Server) capable(ctx context.Context, c *call) *fault {
 		asked      bool
 		param, key string
 	}{
-		{c.scores, "logprobs", engine.KeyLogprobs},
+		{c.scores, c.scoresParam, engine.KeyLogprobs},
 		{c.endless, "ignore_eos", engine.KeyLogitBias},
 		{len(c.params.LogitBias) > 0, "logit_bias", engine.KeyLogitBias},
 		{c.format != "text", c.formatParam, engine.KeyTokenMask},

@@ -222,9 +222,9 @@ func TestS13LeavingWithTheLastToken(t *testing.T) {
 		from := time.Now()
 		r.whole(ask("Quote: ok"))
 		took := time.Since(from)
-		const tries = 300
+		const tries = 1000
 		for i := range tries {
-			r.leave(chatPath, ask("Quote: ok", "stream", i%2 == 0), after(took-30*time.Millisecond+time.Duration(i)*200*time.Microsecond))
+			r.leave(chatPath, ask("Quote: ok", "stream", i%2 == 0), after(took-30*time.Millisecond+time.Duration(i)*60*time.Microsecond))
 		}
 		r.idle()
 		n := r.status().Counters

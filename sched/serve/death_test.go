@@ -147,7 +147,7 @@ func TestParkedAndWaitingAtDeath(t *testing.T) {
 func TestS58HealthUnderLoad(t *testing.T) {
 	inBubble(t, solo+`,"solo_queue":0`, "", func(r *rig) {
 		r.stream(chatPath, ask(strings.Repeat("river stone ", 50_000), "stream", true))
-		for range 300 {
+		for range 500 {
 			r.stream(chatPath, ask(longTask("a"), "stream", true, "priority", 0))
 		}
 		for range 50 {

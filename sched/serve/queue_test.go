@@ -236,7 +236,7 @@ func TestS34ClassesStayApart(t *testing.T) {
 			var mu sync.Mutex
 			var order []int // classes, as they are served
 			var all sync.WaitGroup
-			for i := range 90 {
+			for i := range 300 {
 				class := i % 3
 				s := r.stream(chatPath, ask(words+"Say 20 words by rule n.", "stream", true, "priority", class))
 				all.Go(func() {

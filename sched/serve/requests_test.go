@@ -518,6 +518,8 @@ func TestUnavailableMembersAreNamed(t *testing.T) {
 		}
 		r.refused(chatPath, ask("x", "logit_bias", object{"5": 1}), "logit_bias")
 		r.refused(chatPath, ask("x", "ignore_eos", true), "ignore_eos")
+		r.refused(chatPath, ask("x", "logprobs", true), "logprobs")
+		r.refused(respPath, object{"input": "x", "top_logprobs": 2}, "top_logprobs")
 		r.refused(chatPath, ask("x", "logit_bias", object{"SECRET": 1}), "logit_bias")
 		r.refused(chatPath, ask("x", "strata_prefix", object{"chars": 1}), "strata_prefix.chars")
 		r.refused(chatPath, ask("x", "strata_prefix", object{"messages": 2}), "strata_prefix.messages")
@@ -558,6 +560,44 @@ func TestPrefillOnlyCombinations(t *testing.T) {
 		r.refused(chatPath, ask("x", "prefill_only", true, "logprobs", true), "logprobs")
 		r.refused(chatPath, ask("x", "prefill_only", true, "response_format", object{"type": "json_object"}), "response_format")
 		r.refused(chatPath, ask("x", "prefill_only", true, "tools", cityTools(), "tool_choice", "required"), "tool_choice")
+		r.refused(chatPath, ask("x", "prefill_only", true, "strata_checkpoint", false), "strata_checkpoint")
+		picture := []object{{"type": "image_url", "image_url": object{"url": "data:image/png;base64,AAAA"}}}
+		r.refused(chatPath, object{"prefill_only": true, "messages": []object{{"role": "user", "content": picture}}}, "prefill_only")
+		r.refused(respPath, object{"input": "x", "prefill_only": true, "top_logprobs": 2}, "top_logprobs")
+		r.refused(respPath, object{"input": "x", "prefill_only": true, "include": []string{"message.output_text.logprobs"}}, "include")
 		r.refused(respPath, object{"input": "x", "prefill_only": true, "text": object{"format": object{"type": "json_object"}}}, "text.format")
 	})
+}
+
+// TestPrefillOnlyKeepsWarm: what was read stays, with the scheduler on too, although
+// a small request without history would otherwise be sent with ckpt=0; and a second
+// prompt in between changes that no more than it would for an answer.
+func TestPrefillOnlyKeepsWarm(t *testing.T) {
+	for _, config := range []string{"", solo} {
+		for _, path := range []string{chatPath, respPath} {
+			inBubble(t, config, "", func(r *rig) {
+				body := ask(words + "Say 9 words by rule n1.")
+				cached, all := "usage.prompt_tokens_details.cached_tokens", "usage.prompt_tokens"
+				if path == respPath {
+					body, cached, all = object{"input": words + "Say 9 words by rule n1."}, "usage.input_tokens_details.cached_tokens", "usage.input_tokens"
+				}
+				body["prefill_only"], body["max_tokens"] = true, 8
+				if path == respPath {
+					delete(body, "max_tokens")
+				}
+				for _, stream := range []bool{true, false} {
+					body["stream"] = stream
+					resp := r.do("POST", path, body)
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				r.chat(ask("Quote: another"))
+				delete(body, "prefill_only")
+				status, o := r.json("POST", path, body)
+				if status != 200 || o.num(cached) < o.num(all)-8 {
+					t.Errorf("%q %s: %d, %v of %v tokens were kept", config, path, status, o.num(cached), o.num(all))
+				}
+			})
+		}
+	}
 }

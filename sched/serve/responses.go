@@ -20,7 +20,7 @@ type responsesEcho struct {
 // decodeResponses reads a Responses request. The server keeps no state, so what
 // would need some is refused.
 func (s *Server) decodeResponses(f fields) (*call, *fault) {
-	c := &call{api: "responses", formatParam: "text.format", budgetParam: "max_output_tokens"}
+	c := &call{api: "responses", formatParam: "text.format", scoresParam: "include", budgetParam: "max_output_tokens"}
 	c.model, _ = f.str("model")
 	if text, ok := f.str("instructions"); ok && text != "" {
 		c.conv.Messages = append(c.conv.Messages, chat.Message{Role: chat.System, Content: chat.Text(text)})
@@ -35,7 +35,7 @@ func (s *Server) decodeResponses(f fields) (*call, *fault) {
 	include, _ := f.strings("include")
 	c.scores = slices.Contains(include, "message.output_text.logprobs")
 	if n, ok := f.integer("top_logprobs", 0, 20); ok && n > 0 {
-		c.top, c.scores = int(n), true
+		c.top, c.scores, c.scoresParam = int(n), true, "top_logprobs"
 	}
 	c.format = "text"
 	if text, ok := f.object("text"); ok {
