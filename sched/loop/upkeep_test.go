@@ -73,6 +73,83 @@ func TestMaintenanceInEveryState(t *testing.T) {
 	}
 }
 
+// TestMaintenanceAroundLoads: while the engine comes up, drains, or is gone.
+func TestMaintenanceAroundLoads(t *testing.T) {
+	long := Spec{Prompt: prompt(101, 500, 1), MaxNew: 600}
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, l *Loop, fs *fakes)
+		busy    bool
+		epoch   int // after a restart
+	}{
+		{"loading", func(t *testing.T, l *Loop, fs *fakes) { go l.Load(context.Background()) }, true, 0},
+		{"queued for a load", func(t *testing.T, l *Loop, fs *fakes) { later(submit(t, l, long)) }, true, 0},
+		{"draining", func(t *testing.T, l *Loop, fs *fakes) {
+			r := submit(t, l, long)
+			time.Sleep(5*time.Second + time.Millisecond)
+			r.Cancel()
+		}, true, 0},
+		{"just drained", func(t *testing.T, l *Loop, fs *fakes) {
+			r := submit(t, l, long)
+			time.Sleep(5 * time.Second)
+			r.Cancel()
+			collect(r)
+		}, false, 2},
+		{"dead", func(t *testing.T, l *Loop, fs *fakes) {
+			r := submit(t, l, long)
+			time.Sleep(5 * time.Second)
+			fs.all[0].die(errGone)
+			collect(r)
+		}, false, 2},
+		{"dead, and a request waits for the back-off", func(t *testing.T, l *Loop, fs *fakes) {
+			for range 2 {
+				r := later(submit(t, l, long))
+				time.Sleep(5 * time.Second)
+				fs.all[len(fs.all)-1].die(errGone)
+				<-r
+			}
+			later(submit(t, l, long))
+		}, true, 0},
+		{"never loaded", func(t *testing.T, l *Loop, fs *fakes) {}, false, 1},
+		{"unloaded", func(t *testing.T, l *Loop, fs *fakes) {
+			if err := errors.Join(l.Load(t.Context()), l.Unload(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}, false, 2},
+	}
+	for _, test := range tests {
+		for _, what := range []string{"unload", "restart"} {
+			t.Run(test.name+" "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fs := &fakes{origin: time.Now()}
+					l := running(t, Config{Machine: policy(sched.Quantum), Lazy: true, Start: func(ctx context.Context) (Engine, error) {
+						time.Sleep(3 * time.Second)
+						return fs.start(ctx)
+					}})
+					test.prepare(t, l, fs)
+					synctest.Wait()
+					do := map[string]func(context.Context) error{"unload": l.Unload, "restart": l.Restart}[what]
+					err := do(t.Context())
+					h := l.Health()
+					switch {
+					case test.busy:
+						if !errors.Is(err, ErrBusy) {
+							t.Errorf("%v, then %+v", err, h)
+						}
+						time.Sleep(time.Minute) // what lived goes on
+					case err != nil:
+						t.Fatal(err)
+					case what == "unload" && (h.State != StateUnloaded || h.Pid != 0), what == "restart" && (h.State != StateReady || h.Epoch != test.epoch):
+						t.Errorf("%+v", h)
+					}
+					s := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
+					collect(submit(t, l, s)).want(t, s)
+				})
+			})
+		}
+	}
+}
+
 // TestLoad: Load waits for the engine and says why it did not come up; twice is
 // once.
 func TestLoad(t *testing.T) {

@@ -2,6 +2,9 @@ package serve
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,4 +74,35 @@ func TestMetricsNames(t *testing.T) {
 			t.Error("the one request is not counted")
 		}
 	})
+}
+
+// TestEveryFieldReportHasItsTest: each class of the field reports about servers and
+// schedulers has a test of its name, here or beside the loop or the parser.
+func TestEveryFieldReportHasItsTest(t *testing.T) {
+	rows := strings.Fields(`1 2 4 5 6 8 9 10 12 13 14 16 17 18 20 21 22 24 25 26 28 29 30 32 33 34 36 37 38 40 41 42 44 45 46 48 49 50 52 53 54 56 57 58
+		60 61 62 64 65 66 68 69 70 72 73 74 76 77 78 80 81 82 84 85 86 88 89 90 92 93 94 96`)
+	have := map[string]bool{}
+	test, class := regexp.MustCompile(`func Test\w*`), regexp.MustCompile(`S(\d+)`)
+	for _, dir := range []string{".", "../loop", "../chat"} {
+		files, err := filepath.Glob(dir + "/*_test.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no tests: %v", dir, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range test.FindAllString(string(text), -1) {
+				for _, m := range class.FindAllStringSubmatch(name, -1) {
+					have[m[1]] = true
+				}
+			}
+		}
+	}
+	for _, row := range rows {
+		if !have[row] {
+			t.Errorf("S%s has no test of its name", row)
+		}
+	}
 }

@@ -154,6 +154,29 @@ func TestS66UsageOnlyWhenAsked(t *testing.T) {
 
 // TestS68LongStopDelaysNothing: with a long stop string every chunk comes at the
 // same instant as without one.
+// TestStreamOptionsWithoutStream: an option of streams asks for nothing elsewhere.
+// OpenAI refuses it; clients and proxies that turn a stream into a whole answer keep
+// it, and nothing of the answer would differ.
+func TestStreamOptionsWithoutStream(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		for path, body := range map[string]object{chatPath: ask("Quote: ok"), respPath: {"input": "Quote: ok"}} {
+			for _, stream := range []any{nil, false} {
+				body["stream"], body["stream_options"] = stream, object{"include_usage": true, "include_obfuscation": false}
+				status, o := r.json("POST", path, body)
+				if status != 200 || o.num("usage.total_tokens") == 0 {
+					t.Errorf("%s, stream %v: %d %v", path, stream, status, o)
+				}
+				body["stream_options"] = object{"include_usage": "SECRET"}
+				if path == chatPath {
+					r.refused(path, body, "stream_options.include_usage")
+				}
+				body["stream_options"] = "SECRET"
+				r.refused(path, body, "stream_options")
+			}
+		}
+	})
+}
+
 func TestS68LongStopDelaysNothing(t *testing.T) {
 	inBubble(t, "", "", func(r *rig) {
 		instants := func(stop any) (at []time.Duration) {
