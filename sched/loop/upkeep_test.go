@@ -98,6 +98,7 @@ func TestMaintenanceAroundLoads(t *testing.T) {
 		{"dead", func(t *testing.T, l *Loop, fs *fakes) {
 			r := submit(t, l, long)
 			time.Sleep(5 * time.Second)
+			synctest.Wait()
 			fs.all[0].die(errGone)
 			collect(r)
 		}, false, 2},
@@ -105,6 +106,7 @@ func TestMaintenanceAroundLoads(t *testing.T) {
 			for range 2 {
 				r := later(submit(t, l, long))
 				time.Sleep(5 * time.Second)
+				synctest.Wait()
 				fs.all[len(fs.all)-1].die(errGone)
 				<-r
 			}
