@@ -90,7 +90,8 @@ type SlotInfo struct {
 	Arm        string             `json:"arm"`
 	AA         bool               `json:"aa,omitempty"` // off/off pair for the noise band
 	Started    string             `json:"started"`
-	ArgvHash   string             `json:"argv_hash"` // port, nonce and slot paths replaced by placeholders
+	Argv       []string           `json:"argv,omitempty"` // as the target gives it, its placeholders not filled
+	ArgvHash   string             `json:"argv_hash"`      // port, nonce and slot paths replaced by placeholders
 	EnvHash    string             `json:"env_hash"`
 	ConfigHash string             `json:"config_hash"` // without the flag that differs between arms
 	Config     json.RawMessage    `json:"config,omitempty"`

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +15,7 @@ func (s *source) whatWasRun(p *page) {
 	r := s.run
 	rows := [][]string{
 		{"run", mark(code(r.ID)) + ", " + r.Kind + ", " + r.Status},
-		{"command", mark(code(results.CommandLine(r.Command)))},
+		{"command", mark(code(s.again()))},
 		{"started, ended", r.Started + ", " + orDash(r.Ended)},
 		{"revision", orDash(r.Revision) + dirty(r.Dirty)},
 		{"toolchain", r.Toolchain},
@@ -43,7 +41,7 @@ func (s *source) whatWasRun(p *page) {
 	if s.plan.Manifest.About != "" {
 		p.para("The workload: %s", escape(s.plan.Manifest.About))
 	}
-	s.config(p)
+	s.commands(p)
 }
 
 func orDash(s string) string {
@@ -87,30 +85,15 @@ func (s *source) engineInfo() string {
 	return dash
 }
 
-// config shows the resolved configuration of one server of each arm.
-func (s *source) config(p *page) {
-	seen := map[string]bool{}
-	for _, slot := range s.run.Slots {
-		if len(slot.Config) == 0 || seen[slot.Arm] {
-			continue
-		}
-		seen[slot.Arm] = true
-		p.para("Configuration of arm %s, resolved:", escape(slot.Arm))
-		var b bytes.Buffer
-		if err := json.Indent(&b, slot.Config, "", "  "); err != nil {
-			b.Reset()
-			b.Write(slot.Config)
-		}
-		p.fence("json", b.String())
-	}
-}
-
 // method tells how the numbers came about, for somebody who was not there.
 func (s *source) method(p *page) {
 	p.heading(2, "Method")
 	defer s.calibration(p)
 	if s.run.Kind != "ab" {
 		p.para("One fresh server, proved to be ours (the listener belongs to our own child, the flag is read back from it), driven by a plan that was hashed before the first start. Probes are due at fixed moments whatever the server does. Stamps are taken when bytes are read; TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
+		if length, ok := s.controlled(); ok {
+			p.para("After it the first %v of the same plan were sent to a fresh server with the flag off: a control, in the slot of pair 0, which no statistic and no verdict looks at.", length)
+		}
 		return
 	}
 	var order []string
@@ -215,40 +198,12 @@ func (s *source) note(p *page, f results.Finding, times int) {
 	}
 }
 
-// attempts prints every start at this manifest and target, aborted and invalid
-// ones too.
-func (s *source) attempts(p *page) {
-	if len(s.data.Attempts) == 0 {
-		return
-	}
-	p.heading(3, "All attempts at this workload and target")
-	ends := map[string]results.Attempt{}
-	for _, a := range s.data.Attempts {
-		if a.Phase == results.EndPhase {
-			ends[a.Run] = a
-		}
-	}
-	var rows [][]string
-	for _, a := range s.data.Attempts {
-		if a.Phase != results.StartPhase {
-			continue
-		}
-		end := ends[a.Run]
-		what := orDash(end.Verdict)
-		if a.Run == s.run.ID {
-			what = "this run"
-		}
-		rows = append(rows, []string{fmt.Sprint(a.N), mark(code(a.Run)), a.Time, what, gist(end.Why)})
-	}
-	p.table(true, []string{"n", "run", "started", "ended as", "why"}, rows)
-}
-
 // reproduce ends the page: one command, the files, the end of the chain.
 func (s *source) reproduce(p *page) {
 	p.heading(2, "Reproduce, check, files")
-	again := "interlude ab --plan plan.json"
+	again := s.environment() + "interlude ab --plan plan.json"
 	if s.run.Kind != "ab" {
-		again = results.CommandLine(s.run.Command)
+		again = s.again()
 	}
 	p.fence("sh", again+"   # the same again, elsewhere\ninterlude audit .   # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
 	p.para("Files: `plan.json` (what was to be done), `run.json` (what was run), `records.jsonl` (a line a request), `events.jsonl`, `samples.jsonl`, `attempts.jsonl`, `findings.json`, `judgements.json`, `summary.json` (this page for machines), `slots/` (logs of each server and engine where kept), `plots/`.")

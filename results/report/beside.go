@@ -31,7 +31,7 @@ func (s *source) beside(p *page) {
 			number(nearestRank(rate, 0.5)), optNumber(a.OutputTokS, 1), optNumber(a.TotalTokS, 1), s.memory(arm)})
 	}
 	p.heading(2, "Side by side")
-	p.para("The same requests at the same moments to each server, one fresh server a slot. Arms beside off and on are controls: they ran after the pairs, enter no statistic, and their commands stand under *What was run*. The rate of the long answer runs from its first to its last token, waits and other requests' work included; memory is the largest sum over a server's processes.")
+	p.para("The same requests at the same moments to each server, one fresh server a slot. Arms beside off and on are controls: they ran after the pairs, and enter no statistic; how they were started stands under *What was run*. The rate of the long answer runs from its first to its last token, waits and other requests' work included; memory is the largest sum over a server's processes.")
 	p.table(false, []string{"arm", "slots", "short requests", "TTFT median", "TTFT max", "long answer, tok/s", "output tok/s in all", "with prompts", "memory"}, rows)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"interlude/results"
-	"interlude/results/stats"
 )
 
 // Part is one run of a dossier: its directory and how a reader gets to it.
@@ -16,10 +15,11 @@ type Part struct {
 	FS   fs.FS
 }
 
-// Dossier makes one page out of several judged runs. Each part names its revision;
-// nothing is pooled, neither over builds, models, engines nor hosts. The tested
-// revision is that of the run that started last; runs of other revisions stand
-// under earlier evidence.
+// Dossier makes one page out of several judged runs: what they say together first,
+// then each for itself, the paired ones before the others. Each part names its
+// revision; nothing is pooled, neither over builds, models, engines nor hosts. The
+// tested revision is that of the run that started last; runs of other revisions
+// stand under earlier evidence.
 func Dossier(parts []Part) ([]byte, error) {
 	d, err := loadDossier(parts)
 	if err != nil {
@@ -28,8 +28,11 @@ func Dossier(parts []Part) ([]byte, error) {
 	var p page
 	p.heading(1, d.title())
 	d.warn(&p)
-	p.para("Tested revision: %s. Each part below names its own run, revision, engine and host. Nothing is pooled over different ones.", code(orDash(d.revision)))
+	d.questions(&p)
+	p.para("%s", d.tested())
 	d.overview(&p)
+	p.heading(2, "The answers, run by run")
+	d.answers(&p)
 	for i := range d.parts {
 		if d.current(i) {
 			d.part(&p, i)
@@ -43,79 +46,19 @@ func Dossier(parts []Part) ([]byte, error) {
 			}
 		}
 	}
+	p.heading(2, "Failed and earlier attempts")
+	d.failed(&p)
 	d.notRun(&p)
 	d.limits(&p)
 	return []byte(p.String()), nil
 }
 
-// DossierPR is the paste-ready block over several runs.
-func DossierPR(parts []Part) ([]byte, error) {
-	d, err := loadDossier(parts)
-	if err != nil {
-		return nil, err
-	}
-	var p page
-	p.para("[Engine] solo_priority: let a short request run inside a long one (%s)", d.verdicts())
-	d.warn(&p)
-	p.para("### Validation")
-	p.para("Tested revision: %s.", code(orDash(d.revision)))
-	p.para("Passed:")
-	for i, s := range d.parts {
-		if d.current(i) && stats.ExitCode(s.summary.Verdict) == 0 {
-			p.item("%s", d.line(i))
-		}
-	}
-	p.end()
-	p.para("Failed attempts:")
-	n := d.findings(&p, results.Broken, results.Invalid, results.Worse, results.Doubt)
-	for i, s := range d.parts {
-		if d.current(i) && stats.ExitCode(s.summary.Verdict) != 0 {
-			p.item("%s", d.line(i))
-			n++
-		}
-	}
-	if n == 0 {
-		p.item("None in these runs.")
-	}
-	p.end()
-	p.para("Disclosed:")
-	if d.findings(&p, results.Note) == 0 {
-		p.item("Nothing.")
-	}
-	p.end()
-	d.notRun(&p)
-	earlier := false
-	for i := range d.parts {
-		if d.current(i) {
-			continue
-		}
-		if !earlier {
-			p.para("### Earlier evidence (not rerun on this base)")
-			earlier = true
-		}
-		p.item("%s", d.line(i))
-	}
-	p.end()
-	d.limits(&p)
-	return []byte(strings.ReplaceAll(p.String(), "\n## ", "\n### ")), nil
-}
-
-// findings lists the failed checks of the given weights, run by run.
-func (d *dossier) findings(p *page, weights ...string) (n int) {
-	for i, s := range d.parts {
-		for _, g := range alike(s.failedFindings(weights...)) {
-			p.item("%s: %s", code(d.links[i]), finding(g))
-			n++
-		}
-	}
-	return n
-}
-
-// dossier is several runs, the newest last.
+// dossier is several runs, the paired ones first.
 type dossier struct {
 	parts    []*source
 	links    []string
 	revision string
+	newest   int
 }
 
 func loadDossier(parts []Part) (*dossier, error) {
@@ -123,20 +66,23 @@ func loadDossier(parts []Part) (*dossier, error) {
 		return nil, fmt.Errorf("dossier: no run was named")
 	}
 	d := &dossier{}
-	for _, part := range parts {
-		s, err := load(part.FS)
-		if err != nil {
-			return nil, fmt.Errorf("dossier: %s: %w", part.Link, err)
-		}
-		d.parts, d.links = append(d.parts, s), append(d.links, part.Link)
-	}
-	newest := d.parts[0]
-	for _, s := range d.parts {
-		if s.run.Started > newest.run.Started { // RFC 3339 in UTC sorts as text
-			newest = s
+	for _, kind := range []string{"ab", ""} {
+		for _, part := range parts {
+			s, err := load(part.FS)
+			if err != nil {
+				return nil, fmt.Errorf("dossier: %s: %w", part.Link, err)
+			}
+			if (s.run.Kind == "ab") == (kind == "ab") {
+				d.parts, d.links = append(d.parts, s), append(d.links, part.Link)
+			}
 		}
 	}
-	d.revision = newest.run.Revision
+	for i, s := range d.parts {
+		if s.run.Started > d.parts[d.newest].run.Started { // RFC 3339 in UTC sorts as text
+			d.newest = i
+		}
+	}
+	d.revision = d.parts[d.newest].run.Revision
 	return d, nil
 }
 
@@ -148,11 +94,45 @@ func (d *dossier) index() []int {
 	return list
 }
 
-// current reports whether a part was run on the tested revision, without changes.
+// current reports whether a part was run on the tested revision.
 func (d *dossier) current(i int) bool { return d.parts[i].run.Revision == d.revision }
 
+// name is a part as a link to its report, called by the last element of its path:
+// manifests repeat, directories do not.
+func (d *dossier) name(i int) string {
+	text := d.links[i]
+	if at := strings.LastIndexByte(text, '/'); at >= 0 && at+1 < len(text) {
+		text = text[at+1:]
+	}
+	return "[" + escape(text) + "](" + d.links[i] + "/README.md)"
+}
+
+func (d *dossier) names(of []int) string {
+	var list []string
+	for _, i := range of {
+		list = append(list, d.name(i))
+	}
+	return strings.Join(list, ", ")
+}
+
+// tested says what was tested, and what was tested before it.
+func (d *dossier) tested() string {
+	revisions := distinct(d.parts, func(s *source) string { return orDash(s.run.Revision) })
+	text := fmt.Sprintf("Tested revision: %s.", code(orDash(d.revision)))
+	if len(revisions) > 1 {
+		var of []int
+		for i := range d.parts {
+			if d.current(i) {
+				of = append(of, i)
+			}
+		}
+		text = fmt.Sprintf("Tested revision: %s, that of the run that started last (%s). The parts span %d revisions; those of another stand under *Earlier evidence*, whether or not what they measured has changed since.", code(orDash(d.revision)), d.names(of), len(revisions))
+	}
+	return text + " Each part names its own run, revision, engine and host. Nothing is pooled over different ones."
+}
+
 func (d *dossier) title() string {
-	return fmt.Sprintf("%d runs: %s", len(d.parts), d.verdicts())
+	return fmt.Sprintf("%s: %s", plural(len(d.parts), "run"), d.verdicts())
 }
 
 // verdicts counts what the parts concluded.
@@ -176,19 +156,19 @@ func (d *dossier) verdicts() string {
 
 // warn says first what is not hardware.
 func (d *dossier) warn(p *page) {
-	var emulated, real []string
+	var emulated, real []int
 	for i, s := range d.parts {
 		if s.run.Emulated != "" {
-			emulated = append(emulated, code(d.links[i]))
+			emulated = append(emulated, i)
 		} else {
-			real = append(real, code(d.links[i]))
+			real = append(real, i)
 		}
 	}
 	if len(emulated) > 0 {
-		p.para("> **Emulated engines:** %s. Their timings come from a profile, not from hardware.", strings.Join(emulated, ", "))
+		p.para("> **Emulated engines:** %s. Their timings come from a profile, not from hardware.", d.names(emulated))
 	}
 	if len(real) > 0 && len(emulated) > 0 {
-		p.para("> Real engines: %s.", strings.Join(real, ", "))
+		p.para("> Real engines: %s.", d.names(real))
 	}
 }
 
@@ -197,9 +177,9 @@ func (d *dossier) overview(p *page) {
 	p.heading(2, "Overview")
 	var rows [][]string
 	for i, s := range d.parts {
-		rows = append(rows, []string{mark("[" + escape(s.plan.Name) + "](" + d.links[i] + "/README.md)"), s.run.Kind, s.verdict(), d.key(i), short(s.run.Revision), s.engineName(), s.run.Host.OS + "/" + s.run.Host.Arch, day(s.run.Started)})
+		rows = append(rows, []string{mark(d.name(i)), s.workload(), s.verdict(), d.key(i), short(s.run.Revision), s.engineName(), s.run.Host.OS + "/" + s.run.Host.Arch, day(s.run.Started)})
 	}
-	p.table(true, []string{"workload", "kind", "verdict", "in one line", "revision", "engine", "host", "date"}, rows)
+	p.table(true, []string{"run", "workload", "verdict", "in one line", "revision", "engine", "host", "date"}, rows)
 }
 
 func short(revision string) string {
@@ -219,6 +199,14 @@ func (s *source) engineName() string {
 	return orDash(s.run.Engine)
 }
 
+// workload is the kind of a run and its manifest, once where they are called alike.
+func (s *source) workload() string {
+	if s.run.Kind == s.plan.Name {
+		return s.run.Kind
+	}
+	return s.run.Kind + " " + s.plan.Name
+}
+
 // key is the one number of a run; none of an INVALID one.
 func (d *dossier) key(i int) string {
 	s := d.parts[i]
@@ -227,18 +215,11 @@ func (d *dossier) key(i int) string {
 	case s.invalid():
 		return "withheld"
 	case s.run.Kind == "ab":
-		return fmt.Sprintf("short TTFT %s → %s, n = %d pairs", distText(off.TTFTShort), distText(s.arm(results.On).TTFTShort), s.summary.Pairs)
+		return fmt.Sprintf("short TTFT %s → %s, n = %s", distText(off.TTFTShort), distText(s.arm(results.On).TTFTShort), plural(s.summary.Pairs, "pair"))
 	case len(s.summary.Cells) > 0:
-		pass, ran := 0, 0
-		for _, c := range s.summary.Cells {
-			if c.Pass != nil {
-				ran++
-				if *c.Pass {
-					pass++
-				}
-			}
-		}
-		return fmt.Sprintf("%d of %d cells passed, %d not run", pass, ran, len(s.summary.Cells)-ran)
+		return strings.ReplaceAll(cellsText(s.summary.Cells), "*", "")
+	case on.TTFTShort == nil:
+		return outcomeText(on.Requests)
 	}
 	return fmt.Sprintf("short TTFT %s; %s", threeOf(on.TTFTShort), outcomeText(on.Requests))
 }
@@ -246,61 +227,59 @@ func (d *dossier) key(i int) string {
 // line is a run in one sentence.
 func (d *dossier) line(i int) string {
 	s := d.parts[i]
-	return fmt.Sprintf("%s %s on %s, revision %s, %s: **%s**, %s. %s", s.run.Kind, escape(s.plan.Name), escape(s.engineName()), code(short(s.run.Revision)), day(s.run.Started), s.verdict(), escape(d.key(i)), code(results.CommandLine(s.run.Command)))
+	return fmt.Sprintf("%s (%s) on %s, revision %s, %s: **%s**, %s. %s", escape(s.workload()), d.name(i), escape(s.engineName()), code(short(s.run.Revision)), day(s.run.Started), s.verdict(), escape(d.key(i)), code(s.again()))
 }
 
 // part is the first screen of one run, one level down.
 func (d *dossier) part(p *page, i int) {
 	s := d.parts[i]
-	p.heading(2, fmt.Sprintf("%s: %s", escape(s.run.Kind), escape(s.plan.Name)))
-	p.para("Run [%s](%s/README.md), revision %s%s, engine %s, host %s/%s, %s. Command: %s", escape(s.run.ID), d.links[i], code(orDash(s.run.Revision)), dirty(s.run.Dirty),
-		escape(s.engineName()), s.run.Host.OS, s.run.Host.Arch, day(s.run.Started), code(results.CommandLine(s.run.Command)))
+	p.heading(2, escape(s.workload()))
+	p.para("Run %s (%s), revision %s%s, engine %s, host %s/%s, %s. Command: %s", d.name(i), escape(s.run.ID), code(orDash(s.run.Revision)), dirty(s.run.Dirty),
+		escape(s.engineName()), s.run.Host.OS, s.run.Host.Arch, day(s.run.Started), code(s.again()))
 	p.para("Verdict: **%s**. %s", s.verdict(), s.sentence())
+	for _, r := range s.summary.Reasons {
+		p.item("%s", escape(r))
+	}
+	p.end()
 	switch {
 	case s.invalid():
 		p.para("Its numbers are withheld; its own page keeps them in an appendix.")
-		s.gravest(p)
 	case s.run.Kind == "ab":
 		s.effects(p)
 		s.correctness(p)
 	default:
 		s.oneArm(p)
-		s.cells(p)
-	}
-}
-
-// notRun keeps what no run of the dossier covers.
-func (d *dossier) notRun(p *page) {
-	d.union(p, "Not run", func(s *source) []string { return s.notRunList() }, true)
-}
-
-func (d *dossier) limits(p *page) {
-	d.union(p, "Limits", func(s *source) []string { return s.limitList() }, false)
-}
-
-// union lists the sentences of all parts once; with every, only those that hold
-// for each part of the tested revision.
-func (d *dossier) union(p *page, title string, of func(*source) []string, every bool) {
-	p.heading(2, title)
-	count := map[string]int{}
-	var order []string
-	n := 0
-	for i, s := range d.parts {
-		if every && !d.current(i) {
-			continue
-		}
-		n++
-		for _, text := range of(s) {
-			if count[text] == 0 {
-				order = append(order, text)
-			}
-			count[text]++
+		if n := len(s.summary.Cells); n > 0 {
+			p.para("%s; the table of all %d stands in [its report](%s/README.md).", cellsText(s.summary.Cells), n, d.links[i])
+			s.ways(p)
 		}
 	}
-	for _, text := range order {
-		if !every || count[text] == n {
-			p.item("%s", text)
+	d.found(p, i)
+}
+
+// found is what the audit says of a part: what it holds against it, what it
+// disclosed, what it could not check.
+func (d *dossier) found(p *page, i int) {
+	s := d.parts[i]
+	if list := alike(s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt)); len(list) > 0 {
+		p.para("**The audit holds against the run:**")
+		for _, g := range list {
+			p.item("%s", finding(g))
 		}
+		p.end()
+	} else {
+		p.para("The audit holds nothing against the run.")
 	}
-	p.end()
+	if list := alike(s.failedFindings(results.Note)); len(list) > 0 {
+		p.para("It disclosed:")
+		for _, g := range list {
+			p.item("%s", finding(g))
+		}
+		p.end()
+	}
+	if slices.ContainsFunc(s.findings, func(f results.Finding) bool { return f.Status == "not_run" }) {
+		p.para("It could not check:")
+		s.unchecked(p)
+		p.end()
+	}
 }

@@ -38,11 +38,13 @@ func (s *source) first(p *page) {
 		p.para("**Valid: no.** The numbers of this run are withheld here; they stand in the appendix with the reason.")
 	case s.run.Kind != "ab":
 		s.oneArm(p)
+		s.gravest(p)
 		return
 	default:
 		s.effects(p)
 	}
 	s.correctness(p)
+	s.gravest(p)
 }
 
 func (s *source) headline() string {
@@ -232,9 +234,9 @@ func (s *source) effects(p *page) {
 	add("long answer, end to end", distText(off.LongE2E), distText(on.LongE2E), "", none)
 	add("longest pause of a stream by a park", optSecs(off.LongestPause), optSecs(on.LongestPause), "", none)
 	add("parks (witness)", optInt(off.Parks), optInt(on.Parks), "", none)
-	add("switch cost", optSecs(off.Switch), optSecs(on.Switch), "", none)
+	add("switch cost", s.switchText(results.Off), s.switchText(results.On), "", none)
 	p.table(false, head, rows)
-	p.para("Columns off and on are medians over the slots; the change is the mean over the pairs, so the two need not divide exactly.")
+	p.para("%s", s.aggregation())
 	if s.comparable() {
 		p.para("¹ The reference calls this “aggregate”. Its two deltas are one measurement: 113.041 tok/s × 27.362 s = 108.803 tok/s × 28.428 s = 3,093 tokens, " +
 			"which may include prompt tokens, so the second is derived from the first. The reference ran on Windows 11 with an RTX 3090 and the native engine.")
@@ -300,10 +302,14 @@ func (s *source) correctness(p *page) {
 		}
 		return r
 	}
+	trips := []string{"tool round trips right"}
+	for _, arm := range arms {
+		trips = append(trips, s.tripsText(arm))
+	}
 	rows := [][]string{
 		row("requests completed of planned", func(a *results.Arm) string { return fmt.Sprintf("%d of %d", a.Requests.Completed, a.Requests.Planned) }),
 		row("failed (all other ends but planned cancels)", func(a *results.Arm) string { return failures(a.Requests) }),
-		row("audits exact", func(a *results.Arm) string {
+		row("audits exact"+s.scoredMark("audit"), func(a *results.Arm) string {
 			if a.Audits == nil {
 				return dash
 			}
@@ -321,7 +327,7 @@ func (s *source) correctness(p *page) {
 			}
 			return fmt.Sprintf("%d of %d", a.ShortAnswers.Right, a.ShortAnswers.Total)
 		}),
-		row("tool round trips right", func(a *results.Arm) string { return optInt(a.RoundTrips) }),
+		trips,
 		row("lost prefix tokens", func(a *results.Arm) string { return optInt(a.LostPrefix) }),
 		row("tokens read again", func(a *results.Arm) string { return optInt(a.Reread) }),
 	}
@@ -329,7 +335,6 @@ func (s *source) correctness(p *page) {
 	if e := s.summary.Identical; e != nil {
 		p.para("Long answers byte-equal between the arms: **%d of %d**.", e.Equal, e.Total)
 	}
-	s.gravest(p)
 }
 
 // failures counts unplanned ends; no failure in N trials still has an upper bound.
@@ -349,7 +354,7 @@ func unplanned(r results.Requests, struck int) string {
 func (s *source) gravest(p *page) {
 	list := s.failedFindings(results.Broken, results.Invalid, results.Worse, results.Doubt)
 	if len(list) == 0 {
-		p.para("The audit holds nothing against the run; what it disclosed and what it could not check stands below.")
+		p.para("The audit holds nothing against the run. %s", s.below())
 		return
 	}
 	p.para("**The audit holds against the run:**")
@@ -361,4 +366,46 @@ func (s *source) gravest(p *page) {
 		p.item("**%s** (%s): %s", escape(f.Check), escape(f.Weight), escape(f.Text))
 	}
 	p.end()
+}
+
+// below says what the audit found that is held against nobody, and where it stands.
+func (s *source) below() string {
+	notes := len(alike(s.failedFindings(results.Note)))
+	notRun := 0
+	for _, f := range s.findings {
+		if f.Status == "not_run" {
+			notRun++
+		}
+	}
+	switch {
+	case notes == 0 && notRun == 0:
+		return "It disclosed nothing, and every check ran."
+	case notRun == 0:
+		return fmt.Sprintf("What it disclosed (%s) stands below under *Checks*; every check ran.", plural(notes, "thing"))
+	case notes == 0:
+		return fmt.Sprintf("It disclosed nothing; what it could not check (%s) stands below under *Not run*.", plural(notRun, "check"))
+	}
+	return fmt.Sprintf("What it disclosed (%s) stands below under *Checks*, what it could not check (%s) under *Not run*.", plural(notes, "thing"), plural(notRun, "check"))
+}
+
+// scored counts the judged answers that the manifest scores and does not demand, of
+// one class or of any ("").
+func (s *source) scored(class string) (n, of int) {
+	for _, j := range s.judgements {
+		if class == "" || j.Class == class {
+			of++
+			if j.Scored {
+				n++
+			}
+		}
+	}
+	return n, of
+}
+
+// scoredMark is added to the name of a count of answers that are only scored.
+func (s *source) scoredMark(class string) string {
+	if n, of := s.scored(class); n > 0 && n == of {
+		return " (scored, not demanded)"
+	}
+	return ""
 }

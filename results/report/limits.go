@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,47 +14,6 @@ type limit struct {
 	applies bool
 }
 
-// notRun names what a reader might take for tested and is not.
-func (s *source) notRun(p *page) {
-	p.heading(2, "Not run")
-	for _, f := range s.findings {
-		if f.Status == "not_run" {
-			p.item("Check %s: %s", code(f.Check), escape(f.Text))
-		}
-	}
-	for _, text := range s.notRunList() {
-		p.item("%s", text)
-	}
-	p.end()
-}
-
-// notRunList is the catalogue of what was not run, as far as it applies.
-func (s *source) notRunList() []string {
-	real := s.run.Emulated == ""
-	backend := s.backend()
-	api := map[string]bool{}
-	stream := map[bool]bool{}
-	for i := range s.records {
-		api[s.records[i].API], stream[s.records[i].Stream] = true, true
-	}
-	return applying([]limit{
-		{"A real model on real hardware: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", !real},
-		{"Any backend but " + orDash(backend) + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", real && backend != ""},
-		{"CUDA, Vulkan, Metal and CPU backends.", !real},
-		{"Operating systems other than " + s.run.Host.OS + "/" + s.run.Host.Arch + ".", true},
-		{"The Chat Completions API.", !api["chat"]},
-		{"The Responses API.", !api["responses"]},
-		{"Non-streaming requests.", !stream[false]},
-		{"Images, multimodal prompts.", true},
-		{"An hour under load (`interlude soak`).", s.run.Kind != "soak"},
-		{"Ending the engine on purpose (`interlude inject`).", s.run.Kind != "inject"},
-		{"Disconnects, restart and rollback (`interlude lifecycle`).", s.run.Kind != "lifecycle"},
-		{"A control arm of the unpatched upstream server.", !s.hasControl()},
-		{"Off/off pairs (`--aa N`).", s.run.Kind == "ab" && !s.hasAA()},
-		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
-	})
-}
-
 func applying(list []limit) []string {
 	var out []string
 	for _, l := range list {
@@ -63,6 +23,94 @@ func applying(list []limit) []string {
 	}
 	return out
 }
+
+// notRun names what a reader might take for tested and is not.
+func (s *source) notRun(p *page) {
+	p.heading(2, "Not run")
+	s.unchecked(p)
+	for _, text := range notRunBy(s) {
+		p.item("%s", text)
+	}
+	p.end()
+}
+
+// unchecked lists the checks that had nothing to look at.
+func (s *source) unchecked(p *page) (n int) {
+	for _, f := range s.findings {
+		if f.Status == "not_run" {
+			p.item("Check %s: %s", code(f.Check), escape(f.Text))
+			n++
+		}
+	}
+	return n
+}
+
+// notRunBy is the catalogue of what none of these runs did.
+func notRunBy(parts ...*source) []string {
+	any := func(did func(*source) bool) bool { return slices.ContainsFunc(parts, did) }
+	asked := func(did func(*results.Record) bool) bool {
+		return any(func(s *source) bool {
+			return slices.ContainsFunc(s.records, func(r results.Record) bool { return did(&r) })
+		})
+	}
+	kind := func(kind string) bool { return any(func(s *source) bool { return s.run.Kind == kind }) }
+	real := distinct(parts, (*source).realEngine)
+	return applying([]limit{
+		{"A real model: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", len(real) == 0},
+		{"Any engine but " + strings.Join(real, ", ") + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", len(real) > 0},
+		{"CUDA, Vulkan, Metal and CPU backends.", len(real) == 0},
+		{"Operating systems other than " + strings.Join(distinct(parts, func(s *source) string { return s.run.Host.OS + "/" + s.run.Host.Arch }), ", ") + ".", true},
+		{"The Chat Completions API.", !asked(func(r *results.Record) bool { return r.API == "chat" })},
+		{"The Responses API.", !asked(func(r *results.Record) bool { return r.API == "responses" })},
+		{"Non-streaming requests.", !asked(func(r *results.Record) bool { return !r.Stream })},
+		{"Images, multimodal prompts.", !any((*source).sawImage)},
+		{"An image read by a real model: the one above was answered by the emulated engine.", any((*source).sawImage) && !any(func(s *source) bool { return s.sawImage() && s.run.Emulated == "" })},
+		{"An hour under load (`interlude soak`): the longest of these runs lasted " + minutes(longestSoak(parts)) + ".", kind("soak") && longestSoak(parts) < 3600},
+		{"An hour under load (`interlude soak`).", !kind("soak")},
+		{"Ending the engine on purpose (`interlude inject`).", !kind("inject")},
+		{"Disconnects, restart and rollback (`interlude lifecycle`).", !kind("lifecycle")},
+		{"A control arm beside off and on.", !any((*source).hasControl)},
+		{"The unpatched upstream server (target `strata-server`).", !any(func(s *source) bool { return s.plan.Target == "strata-server" })},
+		{"Off/off pairs (`--aa N`).", kind("ab") && !any((*source).hasAA)},
+		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
+	})
+}
+
+// distinct are the texts of the parts that have one, each once.
+func distinct(parts []*source, of func(*source) string) []string {
+	var list []string
+	for _, s := range parts {
+		if text := of(s); text != "" && !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// realEngine names an engine that computes; "" for the emulated one.
+func (s *source) realEngine() string {
+	if s.run.Emulated != "" {
+		return ""
+	}
+	return escape(s.engineName())
+}
+
+// sawImage reports whether a row of a lifecycle had an image in it.
+func (s *source) sawImage() bool {
+	return slices.ContainsFunc(s.summary.Cells, func(c results.Cell) bool { return c.When == "image" && c.Pass != nil })
+}
+
+// longestSoak is the longest measured time of a soak, in seconds at ×1.
+func longestSoak(parts []*source) (longest float64) {
+	for _, s := range parts {
+		if s.run.Kind == "soak" {
+			longest = max(longest, s.busy(s.onlyArm())*max(1, s.run.Speed))
+		}
+	}
+	return longest
+}
+
+func minutes(seconds float64) string { return fmt.Sprintf("%.0f minutes", seconds/60) }
 
 // limits says what the numbers cannot carry even where everything passed.
 func (s *source) limits(p *page) {
@@ -94,6 +142,38 @@ func (s *source) limitList() []string {
 	})
 }
 
+// limits names beside each limit the parts that it holds for, unless for all.
+func (d *dossier) limits(p *page) {
+	p.heading(2, "Limits")
+	behind := map[string][]int{}
+	var order []string
+	for i, s := range d.parts {
+		for _, text := range s.limitList() {
+			if behind[text] == nil {
+				order = append(order, text)
+			}
+			behind[text] = append(behind[text], i)
+		}
+	}
+	for _, text := range order {
+		if of := behind[text]; len(of) < len(d.parts) {
+			text += " (" + d.names(of) + ")"
+		}
+		p.item("%s", text)
+	}
+	p.end()
+}
+
+// notRun lists what no part ran; the checks that had nothing to look at stand with
+// their parts.
+func (d *dossier) notRun(p *page) {
+	p.heading(2, "Not run")
+	for _, text := range notRunBy(d.parts...) {
+		p.item("%s", text)
+	}
+	p.end()
+}
+
 // resumesReads reports whether the engine keeps a stopped read, so that nothing is
 // read in slices.
 func (s *source) resumesReads() bool {
@@ -101,19 +181,9 @@ func (s *source) resumesReads() bool {
 }
 
 func (s *source) hasControl() bool {
-	for _, slot := range s.plan.Slots {
-		if slot.Arm != "off" && slot.Arm != "on" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.plan.Slots, func(slot planSlot) bool { return slot.Arm != results.Off && slot.Arm != results.On })
 }
 
 func (s *source) hasAA() bool {
-	for _, slot := range s.plan.Slots {
-		if slot.AA {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.plan.Slots, func(slot planSlot) bool { return slot.AA })
 }

@@ -68,3 +68,11 @@ func nearestRank(values []float64, q float64) float64 {
 
 // trimFloat writes a number without trailing zeros.
 func trimFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// plural writes a count with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

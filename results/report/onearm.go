@@ -18,8 +18,8 @@ type hour struct {
 
 func referenceHours() [2]hour {
 	return [2]hour{
-		{"reference, v0.1.44.1, one hour", "0.669 / 7.054 / 46.503 s", "409: 395 completed, 14 cancelled as planned", "94", "28 of 28", "301", "0", "395 of 395"},
-		{"reference, 0.2.0-beta, one hour", dash + " / " + dash + " / 46.663 s", "424: 410 completed, 14 cancelled as planned", dash, dash, "290", dash, dash},
+		{"reference, v0.1.44.1, one hour", "0.669 / 7.054 / 46.503 s", "409 requests: 395 completed, 14 cancelled as planned", "94", "28 of 28", "301", "0", "395 of 395"},
+		{"reference, 0.2.0-beta, one hour", dash + " / " + dash + " / 46.663 s", "424 requests: 410 completed, 14 cancelled as planned", dash, dash, "290", dash, dash},
 	}
 }
 
@@ -40,7 +40,7 @@ func (s *source) oneArm(p *page) {
 	arm := s.onlyArm()
 	a := s.arm(arm)
 	refs := referenceHours()
-	soak := s.run.Kind == "soak"
+	soak := s.comparableHour()
 	head := []string{"", "arm " + arm}
 	if soak {
 		for _, r := range refs {
@@ -58,15 +58,19 @@ func (s *source) oneArm(p *page) {
 		rows = append(rows, row)
 	}
 	none := func(hour) string { return dash }
-	add("short TTFT, median / p95 / max", threeOf(a.TTFTShort), func(h hour) string { return h.ttft })
-	add("its 95 % upper end at p95", s.upperEnd(arm), none)
+	if a.TTFTShort != nil {
+		add("short TTFT, median / p95 / max", threeOf(a.TTFTShort), func(h hour) string { return h.ttft })
+		add("its 95 % upper end at p95", s.upperEnd(arm), none)
+	}
 	add("requests", outcomeText(a.Requests), func(h hour) string { return h.outcomes })
 	struck := s.struck(arm)
 	if struck > 0 {
 		add("ended by the run itself, as planned", fmt.Sprint(struck), none)
 	}
 	add("unplanned failures", unplanned(a.Requests, struck), none)
-	add("tool round trips right", optInt(a.RoundTrips), func(h hour) string { return h.trips })
+	if trips := s.tripsText(arm); trips != dash {
+		add("tool round trips right", trips, func(h hour) string { return h.trips })
+	}
 	if a.Audits != nil {
 		add("audits exact", fmt.Sprintf("%d of %d", a.Audits.Exact, a.Audits.Total), func(h hour) string { return h.audits })
 	}
@@ -76,11 +80,13 @@ func (s *source) oneArm(p *page) {
 	add("parks", optInt(a.Parks), func(h hour) string { return h.parks })
 	add("lost prefix tokens", optInt(a.LostPrefix), func(h hour) string { return h.lost })
 	add("tokens read again", optInt(a.Reread), none)
-	add("switch cost", optSecs(a.Switch), none)
-	add("longest pause of a stream by a park", optSecs(a.LongestPause), none)
+	add("switch cost", s.switchText(arm), none)
+	if a.LongestPause != nil {
+		add("longest pause of a stream by a park", optSecs(a.LongestPause), none)
+	}
 	add("output tok/s over the run", optNumber(a.OutputTokS, 2), none)
 	p.table(false, head, rows)
-	s.gravest(p)
+	p.para("%s", switchWhole)
 }
 
 // onlyArm is the arm of a run of one arm: on, unless it never ran.
@@ -99,7 +105,7 @@ func threeOf(d *results.Dist) string {
 }
 
 func outcomeText(r results.Requests) string {
-	return fmt.Sprintf("%d: %d completed, %d cancelled as planned", r.Planned, r.Completed, r.Cancelled)
+	return fmt.Sprintf("%s: %d completed, %d cancelled as planned", plural(r.Planned, "request"), r.Completed, r.Cancelled)
 }
 
 // upperEnd is the one-sided 95 % upper end of the p95 of short TTFTs; below
@@ -160,18 +166,15 @@ func (s *source) cells(p *page) {
 	if len(s.summary.Cells) == 0 {
 		return
 	}
-	passed, failed, notRun := 0, 0, 0
 	var rows [][]string
 	lifecycle := s.run.Kind == "lifecycle"
 	for _, c := range s.summary.Cells {
 		verdict := "pass"
 		switch {
 		case c.Pass == nil:
-			verdict, notRun = "not run: "+c.NotRun, notRun+1
+			verdict = "not run: " + c.NotRun
 		case !*c.Pass:
-			verdict, failed = mark("**FAIL**")+": "+c.Why, failed+1
-		default:
-			passed++
+			verdict = mark("**FAIL**") + ": " + c.Why
 		}
 		if lifecycle {
 			rows = append(rows, []string{c.How, c.When, c.API, verdict, c.Evidence})
@@ -182,12 +185,14 @@ func (s *source) cells(p *page) {
 	}
 	if lifecycle {
 		p.heading(2, "Rows")
-		p.para("%d passed, %d failed, %d could not run.", passed, failed, notRun)
+		p.para("%s.", cellsText(s.summary.Cells))
 		p.table(true, []string{"what", "when", "API", "verdict", "evidence"}, rows)
 		return
 	}
 	p.heading(2, "Cells")
-	p.para("%d passed, %d failed, %d could not run. Told: until every client whose request the engine held knew, by a structured error; a silent engine is waited for as long as its limit says. Served again: until a new request had its answer. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind. Others: how requests ended that the engine did not hold.", passed, failed, notRun)
+	p.para("%s.", cellsText(s.summary.Cells))
+	s.ways(p)
+	p.para("Every cell. A silent engine is waited for as long as its limit says. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind. Others: how requests ended that the engine did not hold.")
 	p.table(true, []string{"how", "when", "API", "told", "limit", "served again", "hung", "silent", "orphans", "others", "verdict"}, rows)
 }
 

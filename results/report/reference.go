@@ -42,3 +42,7 @@ func (s *source) arm(name string) *results.Arm {
 	}
 	return &results.Arm{}
 }
+
+// comparableHour reports whether the workload of this run is that of the reference's
+// soak: three long conversations, cancellations and interactive requests.
+func (s *source) comparableHour() bool { return s.run.Kind == "soak" && s.plan.Name == "soak" }

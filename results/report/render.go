@@ -58,6 +58,7 @@ func (s *source) numbers(p *page) error {
 		return err
 	}
 	s.whoPays(p)
+	s.cancels(p)
 	s.parks(p)
 	s.drift(p)
 	return nil

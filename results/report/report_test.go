@@ -494,12 +494,19 @@ func TestDossierPoolsNothing(t *testing.T) {
 }
 
 func TestPageOfASoak(t *testing.T) {
-	dir := judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, nil)
-	_, page := render(t, dir)
-	first, _, _ := strings.Cut(page, "## What was run")
-	for _, want := range []string{"# PASS: paired-short", "One `soak` with `solo_priority` on", "0.669 / 7.054 / 46.503 s", "46.663 s", "409: 395 completed", "8: 8 completed, 0 cancelled"} {
-		if !strings.Contains(first, want) {
-			t.Errorf("the first screen lacks %q:\n%s", want, first)
+	plain := audittest.Options{Manifest: "paired-short", Kind: "soak"}
+	first := func(page string) string { first, _, _ := strings.Cut(page, "## What was run"); return first }
+	_, page := render(t, judged(t, plain, nil))
+	if strings.Contains(first(page), "reference") {
+		t.Error("a workload that is not the reference's hour stands beside it")
+	}
+	_, page = render(t, judged(t, plain, func(b *audittest.Build) {
+		b.Plan.Name = "soak"
+		b.Run.PlanHash = b.Plan.Hash()
+	}))
+	for _, want := range []string{"# PASS: soak", "One `soak` with `solo_priority` on", "0.669 / 7.054 / 46.503 s", "46.663 s", "409 requests: 395 completed", "8 requests: 8 completed, 0 cancelled", "2 of 2", " % of "} {
+		if !strings.Contains(first(page), want) {
+			t.Errorf("the first screen lacks %q:\n%s", want, first(page))
 		}
 	}
 	if strings.Contains(page, "plots/pairs.svg") {
@@ -530,7 +537,7 @@ func TestCellsAreCountedAndNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, page := render(t, dir)
-	for _, want := range []string{"1 passed, 1 failed, 1 could not run", "**FAIL**", "not run: this engine loads in no time", "0.420 s"} {
+	for _, want := range []string{"1 of 3 cells passed, **1 failed**, 1 could not run", "**FAIL**", "not run: this engine loads in no time", "0.420 s"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

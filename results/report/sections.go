@@ -61,18 +61,19 @@ func (s *source) classNames() []string {
 	return append(list, slices.Sorted(maps.Keys(seen))...)
 }
 
-// whoPays compares each request with its partner: being overtaken costs at least
-// the overtaker.
-func (s *source) whoPays(p *page) {
-	type cost struct {
-		pair          int
-		id, class     string
-		off, on, more float64 // s
-	}
+// cost is one request beside its partner with the flag off, end to end.
+type cost struct {
+	pair          int
+	id, class     string
+	off, on, more float64 // s
+}
+
+// compared pairs each request with its partner: being overtaken costs at least the
+// overtaker.
+func (s *source) compared() []cost {
 	partner := map[string]*results.Record{}
 	s.each(results.Off, func(r *results.Record) { partner[fmt.Sprintf("%d/%s", r.Pair, r.Request)] = r })
 	var all []cost
-	slower := map[string][2]int{} // class: slower by > 5 %, compared
 	s.each(results.On, func(b *results.Record) {
 		a := partner[fmt.Sprintf("%d/%s", b.Pair, b.Request)]
 		if a == nil {
@@ -80,17 +81,31 @@ func (s *source) whoPays(p *page) {
 		}
 		va, okA := a.E2E()
 		vb, okB := b.E2E()
-		if !okA || !okB || va <= 0 {
-			return
+		if okA && okB && va > 0 {
+			all = append(all, cost{b.Pair, b.Request, b.Class, va, vb, vb - va})
 		}
-		all = append(all, cost{b.Pair, b.Request, b.Class, va, vb, vb - va})
-		c := slower[b.Class]
-		if vb > 1.05*va {
-			c[0]++
-		}
-		c[1]++
-		slower[b.Class] = c
 	})
+	return all
+}
+
+// slower counts, for each class, the requests that took more than 5 % longer than
+// their partner, and those compared.
+func (s *source) slower() map[string][2]int {
+	n := map[string][2]int{}
+	for _, c := range s.compared() {
+		k := n[c.class]
+		if c.on > 1.05*c.off {
+			k[0]++
+		}
+		k[1]++
+		n[c.class] = k
+	}
+	return n
+}
+
+// whoPays says how many requests took longer, and which most.
+func (s *source) whoPays(p *page) {
+	all, slower := s.compared(), s.slower()
 	if len(all) == 0 {
 		return
 	}
@@ -120,9 +135,10 @@ func (s *source) parks(p *page) {
 	var rows [][]string
 	for _, arm := range s.arms() {
 		a := s.arm(arm)
-		rows = append(rows, []string{arm, optInt(a.Parks), optSecs(a.Switch), perPark(a), optInt(a.LostPrefix), optInt(a.Reread), drafts(a)})
+		rows = append(rows, []string{arm, optInt(a.Parks), s.switchText(arm), perPark(a), optInt(a.LostPrefix), optInt(a.Reread), drafts(a)})
 	}
 	p.table(false, []string{"arm", "parks", "switch cost", "a park", "lost prefix tokens", "tokens read again", "drafts accepted of offered"}, rows)
+	p.para("%s", switchWhole)
 	if on.Parks == nil || *on.Parks == 0 {
 		return
 	}
@@ -242,8 +258,11 @@ func (s *source) answers(p *page) {
 	}
 	p.para("Right means everything the manifest promised of this answer: every byte of a rule text, every field and type of an audit, every argument of a tool call, the token counts, the finish reason. Speed plays no part here.")
 	p.table(false, []string{"class", "arm", "right", "strict JSON", "fields right"}, rows)
+	if n, of := s.scored(""); n > 0 {
+		p.para("The manifest scores %d of these %d answers and demands none of them: they are compared between the arms, and a wrong one alone changes no verdict.", n, of)
+	}
 	if len(wrong) == 0 {
-		p.para("No answer was wrong, in either arm.")
+		p.para("No answer was wrong%s.", eitherArm(s.arms()))
 		return
 	}
 	p.para("Every answer that was wrong, with what stands at the place:")
@@ -267,4 +286,11 @@ func recoverable(j results.Judgement) string {
 		return " (the right values could be dug out; the strict contract is broken all the same)"
 	}
 	return ""
+}
+
+func eitherArm(arms []string) string {
+	if len(arms) < 2 {
+		return ""
+	}
+	return ", in any arm"
 }
