@@ -126,6 +126,10 @@ func (e *evidence) checkOneArm() {
 		if v == nil || !measured(rec) || e.data.CutShort(rec) {
 			continue
 		}
+		if e.controls(rec.Pair) {
+			e.checkControl(rec, v)
+			continue
+		}
 		switch {
 		case failed(rec) && (rec.Planned == "" || rec.Planned == "cancel"):
 			e.fail("unplanned_failure", results.Broken, []string{rec.ID}, rec.Error, "%s (%s) ended as %s", rec.ID, rec.Class, rec.Outcome)
@@ -139,6 +143,17 @@ func (e *evidence) checkOneArm() {
 	}
 	if wrong == 0 {
 		e.pass("answers", "%d requests ended as planned with right answers", right)
+	}
+}
+
+// checkControl tells what went wrong in the control of a soak: the server's own
+// trouble with its flag off, which the verdict is not about.
+func (e *evidence) checkControl(rec *results.Record, v *results.Judgement) {
+	switch {
+	case failed(rec):
+		e.fail("control", results.Note, []string{rec.ID}, rec.Error, "%s (%s) ended as %s with the flag off", rec.ID, rec.Class, rec.Outcome)
+	case !v.Right && !v.Scored:
+		e.fail("control", results.Note, []string{rec.ID}, v.Excerpt, "%s (%s) with the flag off: %s", rec.ID, rec.Class, some(v.Faults))
 	}
 }
 
@@ -199,7 +214,7 @@ func mcnemar(a, b int) float64 {
 func (e *evidence) checkCanaries() {
 	const check = "canary"
 	reference := map[string]*results.Record{}
-	anyOff := slices.ContainsFunc(e.data.Run.Slots, func(s results.SlotInfo) bool { return s.Arm == results.Off })
+	anyOff := slices.ContainsFunc(e.data.Run.Slots, func(s results.SlotInfo) bool { return s.Arm == results.Off && s.Pair > 0 })
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		if rec.Class == workloads.Canary && (rec.Arm == results.Off || !anyOff) && rec.Outcome == results.Completed && reference[rec.TemplateHash] == nil {

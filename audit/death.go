@@ -16,7 +16,11 @@ func (e *evidence) checkServers() {
 			continue
 		}
 		died++
-		e.fail(check, e.unasked(), nil, ev.Time, "slot %d (%s): %s", ev.Slot, e.slots[ev.Slot].Arm, ev.Text)
+		weight := e.unasked()
+		if e.controls(e.slots[ev.Slot].Pair) {
+			weight = results.Note
+		}
+		e.fail(check, weight, nil, ev.Time, "slot %d (%s): %s", ev.Slot, e.slots[ev.Slot].Arm, ev.Text)
 	}
 	if died == 0 {
 		e.pass(check, "no server ended while it was measured")

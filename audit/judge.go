@@ -126,6 +126,12 @@ func (e *evidence) request(rec *results.Record) *workloads.Request {
 	return e.requests[rec.Pair][rec.Request]
 }
 
+// controls reports whether a slot or record of this pair belongs to the control of a
+// soak, which is asked what pair 1 was asked and is outside the verdict.
+func (e *evidence) controls(pair int) bool {
+	return pair == 0 && e.plan != nil && e.plan.Control() > 0
+}
+
 // measured reports whether a record counts: warm-ups and canaries do not, nor
 // does a slot outside the plan.
 func measured(rec *results.Record) bool {

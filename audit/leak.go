@@ -41,9 +41,16 @@ func (e *evidence) checkLeaks() {
 
 // owner finds another conversation's request that rec's answer belongs to.
 func (e *evidence) owner(rec *results.Record, req *workloads.Request) (owner, what string) {
+	own := rec.Pair
+	if e.controls(own) {
+		own = 1 // whose beginning it repeats
+	}
 	for pair, byID := range e.requests {
+		if e.controls(pair) {
+			continue
+		}
 		for id, other := range byID {
-			if pair == rec.Pair && other.Conversation == req.Conversation || other.Class == workloads.Canary {
+			if pair == own && other.Conversation == req.Conversation || other.Class == workloads.Canary {
 				continue
 			}
 			if got := belongs(rec, &other.Expect, &req.Expect); got != "" {

@@ -56,7 +56,7 @@ func (e *evidence) expand(counter workloads.Counter) {
 		if e.requests[s.Pair] != nil {
 			continue
 		}
-		list, err := workloads.Expand(m, e.plan.Seed, s.Pair, counter)
+		list, err := e.plan.ExpandSlot(m, s, counter)
 		if err != nil {
 			e.requests, e.unread = nil, fmt.Sprintf("expanding pair %d: %v", s.Pair, err)
 			return
@@ -162,6 +162,8 @@ func (e *evidence) checkSlots() {
 	for _, p := range e.plan.Slots {
 		s, ok := e.slots[p.Slot]
 		switch {
+		case e.controls(p.Pair) && (!ok || !s.Complete):
+			e.fail("control", results.Note, nil, s.Why, "slot %d, the control with the flag %s, is not complete: nothing says what the same arrivals would have met", p.Slot, p.Arm)
 		case !ok || !s.Complete:
 			why := cmp.Or(s.Why, "the harness ended in it without a word, as if it was killed")
 			switch {

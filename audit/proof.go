@@ -104,6 +104,11 @@ func (e *evidence) checkFlag() {
 	const check = "flag"
 	var faults, unknown []string
 	slots := e.ready()
+	for _, s := range e.slots {
+		if e.controls(s.Pair) && (s.Complete || s.ReadyS > 0) {
+			slots = append(slots, s)
+		}
+	}
 	for _, s := range slots {
 		switch {
 		case s.Flag == nil:
@@ -132,6 +137,11 @@ func (e *evidence) checkWitness() {
 	none := e.plan != nil && e.plan.Parks == "none"
 	var faults, unknown []string
 	total, known, slots := 0.0, 0, e.paired()
+	for _, s := range e.slots {
+		if e.controls(s.Pair) {
+			slots = append(slots, s)
+		}
+	}
 	if !slices.ContainsFunc(slots, func(s results.SlotInfo) bool { return s.Complete }) {
 		e.notRun(check, "no slot is complete")
 		return

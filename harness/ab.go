@@ -62,7 +62,7 @@ func (r *run) pairs(ctx context.Context) error {
 		if r.slotComplete(s) {
 			continue
 		}
-		reqs, err := r.expand(s.Pair)
+		reqs, err := r.expand(s)
 		if err != nil {
 			return err
 		}
@@ -82,10 +82,10 @@ func (r *run) slotComplete(s workloads.Slot) bool {
 	return false
 }
 
-func (r *run) expand(pair int) ([]workloads.Request, error) {
-	reqs, err := workloads.Expand(r.manifest, r.plan.Seed, pair, r.o.Counter)
+func (r *run) expand(s workloads.Slot) ([]workloads.Request, error) {
+	reqs, err := r.plan.ExpandSlot(r.manifest, s, r.o.Counter)
 	if err != nil {
-		return nil, fmt.Errorf("expand pair %d: %w", pair, err)
+		return nil, fmt.Errorf("expand slot %d, pair %d: %w", s.Slot, s.Pair, err)
 	}
 	return reqs, nil
 }

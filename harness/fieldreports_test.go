@@ -190,7 +190,7 @@ func TestH97EveryPairHasItsOwnPrompts(t *testing.T) {
 	r := staged(t, tiny, 4)
 	seen := map[string]int{}
 	for pair := 1; pair <= 4; pair++ {
-		reqs, err := r.expand(pair)
+		reqs, err := r.expand(workloads.Slot{Pair: pair})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestH97EveryPairHasItsOwnPrompts(t *testing.T) {
 }
 
 func TestH98WarmUpIsDisjoint(t *testing.T) {
-	reqs, err := staged(t, tiny, 4).expand(1)
+	reqs, err := staged(t, tiny, 4).expand(workloads.Slot{Pair: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"interlude/harness/liar"
 	"interlude/harness/observe"
 	"interlude/results"
+	"interlude/results/report"
 	"interlude/results/stats"
 	"interlude/sched/chat"
 	"interlude/sched/loop"
@@ -82,51 +84,59 @@ func (e *standIn) Quit(context.Context) error {
 	return e.Kill()
 }
 
-// inBubble runs the one slot of a staged run against the real server, scheduler
-// and stand-in, in memory and in virtual time, and returns the run directory.
+// inBubble runs the slots of a staged run against the real server, scheduler and
+// stand-in, in memory and in virtual time, and returns the run directory.
 func inBubble(t *testing.T, r *run, engineFlags ...string) (dir string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		slot := r.plan.Slots[0]
-		reqs, err := r.expand(slot.Pair)
-		if err != nil {
-			t.Fatal(err)
+		var err error
+		for _, slot := range r.plan.Slots {
+			err = errors.Join(err, soakInMemory(t, r, slot, engineFlags))
 		}
-		logs := filepath.Join(r.finished.Dir, slotFolder(slot.Slot))
-		if _, err := r.writer.Path(slotFolder(slot.Slot), "server.log"); err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := serve.ParseConfig([]byte(fmt.Sprintf(`{"exe":"stand-in","solo_priority":true,"solo_policy":"budget","solo_journal":%q}`, filepath.Join(logs, "journal.jsonl"))), logs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := liar.NewMemory()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		start := startStandIn(append([]string{"--serve", "--conversation-cache-mib", cacheMiB, "--conversation-cache-slots", cacheSlots}, engineFlags...)...)
-		go func() { ended <- serve.Serve(ctx, cfg, m, start, slog.New(slog.DiscardHandler), "nonce") }()
-		base := time.Now()
-		srv := &server{target: r.o.Target, base: base, client: client.New(client.Options{BaseURL: "http://127.0.0.1:8095", Base: base, Dial: m.Dial}), observer: observe.New("http://127.0.0.1:8095", "", m.Dial)}
-		err = errors.Join(srv.awaitReady(ctx), srv.prove(ctx, slot.Arm))
-		info := results.SlotInfo{Slot: slot.Slot, Pair: slot.Pair, Arm: slot.Arm, Started: wallClock(base)}
-		srv.describe(&info)
-		if err == nil {
-			err = r.drive(ctx, slot, srv, info, reqs)
-		}
-		f, err := r.close(ctx, err)
+		f, err := r.close(t.Context(), err)
 		if dir = f.Dir; err != nil {
 			t.Error("the run ended early:", err)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error("the server:", err)
 		}
 	})
 	return dir
 }
 
+// soakInMemory runs one slot on a server of its own.
+func soakInMemory(t *testing.T, r *run, slot workloads.Slot, engineFlags []string) error {
+	reqs, err := r.expand(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := filepath.Join(r.finished.Dir, slotFolder(slot.Slot))
+	if _, err := r.writer.Path(slotFolder(slot.Slot), "server.log"); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := serve.ParseConfig([]byte(fmt.Sprintf(`{"exe":"stand-in","solo_priority":%v,"solo_policy":"budget","solo_journal":%q}`, slot.Arm == results.On, filepath.Join(logs, "journal.jsonl"))), logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := liar.NewMemory()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	start := startStandIn(append([]string{"--serve", "--conversation-cache-mib", cacheMiB, "--conversation-cache-slots", cacheSlots}, engineFlags...)...)
+	go func() { ended <- serve.Serve(ctx, cfg, m, start, slog.New(slog.DiscardHandler), "nonce") }()
+	base := time.Now()
+	srv := &server{target: r.o.Target, base: base, client: client.New(client.Options{BaseURL: "http://127.0.0.1:8095", Base: base, Dial: m.Dial}), observer: observe.New("http://127.0.0.1:8095", "", m.Dial)}
+	err = errors.Join(srv.awaitReady(ctx), srv.prove(ctx, slot.Arm))
+	info := results.SlotInfo{Slot: slot.Slot, Pair: slot.Pair, Arm: slot.Arm, Started: wallClock(base)}
+	srv.describe(&info)
+	if err == nil {
+		err = r.drive(ctx, slot, srv, info, reqs)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error("the server:", err)
+	}
+	return err
+}
+
 // stagedSoak makes the run directory of a soak without starting anything.
-func stagedSoak(t *testing.T, duration time.Duration) *run {
+func stagedSoak(t *testing.T, duration time.Duration, words map[string]string) *run {
 	t.Helper()
 	m, err := workloads.Load("soak", nil)
 	if err != nil {
@@ -140,7 +150,7 @@ func stagedSoak(t *testing.T, duration time.Duration) *run {
 		t.Fatal(err)
 	}
 	r, err := open(t.Context(), "soak", Options{Manifest: m, Target: target, Engine: "emulate", Policy: "budget", Seed: 1,
-		Counter: exact(), Runs: t.TempDir(), Self: os.Args[0], Idle: -1, Budgets: Budgets("soak", "emulate --resume-prefill --prefill-chunk 2048 --sequences 4", 1)})
+		Words: words, Counter: exact(), Runs: t.TempDir(), Self: os.Args[0], Idle: -1, Budgets: Budgets("soak", "emulate --resume-prefill --prefill-chunk 2048 --sequences 4", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +211,7 @@ func TestSoakHour(t *testing.T) {
 	if *full {
 		length = time.Hour
 	}
-	dir := inBubble(t, stagedSoak(t, length), "--resume-prefill", "--prefill-chunk", "2048", "--sequences", "4")
+	dir := inBubble(t, stagedSoak(t, length, nil), "--resume-prefill", "--prefill-chunk", "2048", "--sequences", "4")
 	s, judged := judge(t, dir, exact())
 	on := s.Arms["on"]
 	if out := failures(judged); out != "" {
@@ -232,5 +242,59 @@ func TestSoakHour(t *testing.T) {
 	}
 	if p95, most := *on.TTFTShort.P95, *on.TTFTShort.Max; p95 > 1.6 || most > 9 {
 		t.Errorf("short TTFT p95 %.3f s, max %.3f s", p95, most)
+	}
+}
+
+// TestControl: the beginning of a soak meets a server with the flag off, in a slot
+// of its own. Its answers are judged too and its flag is proved, but the verdict, the
+// budgets and the arm on are what they are without it.
+func TestControl(t *testing.T) {
+	flags := []string{"--resume-prefill", "--prefill-chunk", "2048", "--sequences", "4"}
+	dir := inBubble(t, stagedSoak(t, 4*time.Minute, map[string]string{"control": "2m"}), flags...)
+	s, judged := judge(t, dir, exact())
+	if out := failures(judged); out != "" {
+		t.Errorf("findings:\n  %s", out)
+	}
+	off, on := s.Arms["off"], s.Arms["on"]
+	if off == nil || off.Slots != 1 || off.Requests.Completed+off.Requests.Cancelled != off.Requests.Planned || off.TTFTShort.N < 8 || *off.Parks != 0 {
+		t.Fatalf("the control: %+v", off)
+	}
+	if off.Requests.Planned >= on.Requests.Planned || *off.TTFTShort.Median <= *on.TTFTShort.Median {
+		t.Errorf("off: %+v, %+v; on: %+v, %+v", off.Requests, off.TTFTShort, on.Requests, on.TTFTShort)
+	}
+	if most := *off.TTFTShort.Max; most < 9 {
+		t.Errorf("a probe of the control waited %.3f s at most: no budget is in danger", most)
+	}
+	if want := "ttft_short_p95_s: its interval reaches +Inf"; s.Verdict != results.VerdictInconclusive || len(s.Reasons) != 1 || !strings.HasPrefix(s.Reasons[0], want) {
+		t.Errorf("%s: %v; so few probes leave the p95 open, and nothing else", s.Verdict, s.Reasons)
+	}
+	again, err := audit.Recheck(os.DirFS(dir), judged.Judgements, s)
+	if err != nil || again[0].Status != audit.Pass {
+		t.Errorf("recomputed: %v, %v", err, again)
+	}
+	for name, v := range map[string]any{results.SummaryFile: s, results.FindingsFile: judged.Findings, results.JudgementsFile: judged.Judgements} {
+		if err := results.WriteJSON(dir, name, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := report.Render(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := fmt.Sprintf("| %.3f s / ", *off.TTFTShort.Median)
+	if page := string(files["README.md"]); !strings.Contains(page, "What the same arrivals met with the flag off") || !strings.Contains(page, row) {
+		t.Errorf("the page does not set %q beside the soak", row)
+	}
+	for i := range judged.Judgements {
+		if strings.HasPrefix(judged.Judgements[i].Record, "2/") {
+			judged.Judgements[i].Right = false
+		}
+	}
+	data, err := results.Open(os.DirFS(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wrong := stats.Summarise(data, judged.Judgements, judged.Findings, stats.Facts{Kind: "soak"}); wrong.Verdict != results.VerdictPass {
+		t.Errorf("what is wrong in the control makes the run %s: %v", wrong.Verdict, wrong.Reasons)
 	}
 }

@@ -56,7 +56,7 @@ func TestKilledEverywhere(t *testing.T) {
 	if how := r.howOf(slot); how != workloads.HowKill {
 		t.Fatalf("the third slot is %s", how)
 	}
-	reqs, err := r.expand(slot.Pair)
+	reqs, err := r.expand(slot)
 	if err == nil {
 		err = r.slot(t.Context(), slot, reqs)
 	}
@@ -85,7 +85,7 @@ func TestLifecycleRows(t *testing.T) {
 	t.Parallel()
 	r := staged2(t, "lifecycle", 16)
 	slot := r.plan.Slots[0]
-	reqs, err := r.expand(slot.Pair)
+	reqs, err := r.expand(slot)
 	if err == nil {
 		err = r.slot(t.Context(), slot, reqs)
 	}

@@ -230,7 +230,7 @@ func inMemory(t *testing.T, r *run, change func(s workloads.Slot, l *lookalike))
 }
 
 func oneSlot(ctx context.Context, r *run, s workloads.Slot, change func(s workloads.Slot, l *lookalike)) error {
-	reqs, err := r.expand(s.Pair)
+	reqs, err := r.expand(s)
 	if err != nil {
 		return err
 	}

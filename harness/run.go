@@ -33,7 +33,7 @@ type Options struct {
 	Seed     uint64
 	Counter  workloads.Counter
 	Budgets  map[string]float64 // of a run of one arm
-	Words    map[string]string  // of the plan: what only one verb knows (kills, repeat)
+	Words    map[string]string  // of the plan: what only one verb knows (kills, control, repeat)
 	Repeat   int                // of an injection; 0 means 1
 
 	Runs   string // folder of run directories; empty: results/runs
@@ -102,8 +102,10 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 	if o.Plan != nil {
 		return o.Plan, nil
 	}
-	var arms []string
+	var arms, controls []string
 	switch kind {
+	case "ab":
+		controls = o.Target.Controls()
 	case "inject":
 		var err error
 		if arms, err = injectArms(o); err != nil {
@@ -113,7 +115,7 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 		arms = []string{results.On, results.Off, results.On}
 	}
 	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
-		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: o.Target.Controls(), Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
+		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: controls, Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,
 		Budgets: o.Budgets, Options: o.Words, Arms: arms,
 	}, o.Counter)
 }

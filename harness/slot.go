@@ -102,7 +102,7 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 	if need := workloads.ContextNeeded(reqs, r.o.Counter); srv.context > 0 && need > srv.context {
 		return fmt.Errorf("manifest %s needs a context of %d tokens, the engine has %d; choose a larger --max-context or a smaller manifest", r.plan.Name, need, srv.context)
 	}
-	if most := r.limit(); most > 0 {
+	if most := r.limit(s); most > 0 {
 		limited, done := context.WithTimeoutCause(ctx, most, fmt.Errorf("its requests were not over after %v", most))
 		defer done()
 		ctx = limited
@@ -151,7 +151,7 @@ func (r *run) measure(ctx context.Context, s workloads.Slot, srv *server, reqs [
 			r.progress.sawToken(j.request.Class, results.Seconds(j.due, m.At))
 		}
 	}
-	if n := r.kills(); n > 0 {
+	if n := r.kills(); n > 0 && s.Pair > 0 {
 		k := &kills{run: r, srv: srv}
 		d.struck = k.struck
 		around.Go(func() { k.strike(ctx, s.Slot, n) })

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,9 +13,11 @@ import (
 
 	"interlude/harness/supervise"
 	"interlude/results"
+	"interlude/workloads"
 )
 
-// Soak runs the manifest once on one server, for as long as its requests last.
+// Soak runs the manifest once on one server, for as long as its requests last, and
+// its beginning again on one with the flag off where the plan has a control.
 // The error is what ended the run early; with a Finished beside it there is a run
 // directory that can be judged, complete or not. When ctx ends, the run ends as
 // interrupted.
@@ -25,6 +28,10 @@ func Soak(ctx context.Context, o Options) (*Finished, error) {
 	}
 	if n := r.kills(); n > 0 && (r.manifest.Generate == nil || r.o.Target.URL != "") {
 		err = fmt.Errorf("soak: %d kills need a manifest with a duration and a server that is started here", n)
+		return r.close(ctx, err)
+	}
+	if r.plan.Control() > 0 && r.o.Target.URL != "" {
+		err = errors.New("soak: the target is a URL, whose server has one state; a control needs a server that is started here")
 		return r.close(ctx, err)
 	}
 	if err = r.pairs(ctx); err != nil {
@@ -92,11 +99,14 @@ func (k *kills) struck(rec *results.Record) bool {
 const overtime = 1.5
 
 // limit is when the requests of a slot have to be over; 0: never.
-func (r *run) limit() time.Duration {
+func (r *run) limit(s workloads.Slot) time.Duration {
 	if r.plan.Kind != "soak" || r.manifest.Generate == nil {
 		return 0
 	}
 	d := time.Duration(r.manifest.Generate.Duration)
+	if s.Pair == 0 {
+		d = r.plan.Control()
+	}
 	return time.Duration((float64(d)*overtime + float64(5*time.Minute)) / r.plan.Speed)
 }
 
@@ -132,7 +142,7 @@ func Budgets(manifest, engine string, speed float64) map[string]float64 {
 	return budgets
 }
 
-// kills is how often the plan wants the engine ended.
+// kills is how often the plan wants the engine ended, in the soak's own slot.
 func (r *run) kills() int {
 	n, _ := strconv.Atoi(r.plan.Options["kills"]) // absent: 0
 	return n

@@ -47,6 +47,10 @@ func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
 	if o.Pace != nil {
 		pace = *o.Pace
 	}
+	control, err := o.control(m)
+	if err != nil {
+		return nil, err
+	}
 	reqs, err := Expand(m, o.Seed, 1, c)
 	if err != nil {
 		return nil, fmt.Errorf("expand manifest %s: %w", m.Name, err)
@@ -66,7 +70,12 @@ func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
 		p.Requests = append(p.Requests, Outline{r.ID, r.Class, r.Conversation, r.Turn, r.After, r.PromptTokens, r.MaxTokens, r.TemplateHash})
 	}
 	each := time.Duration(pace.Start) + span(reqs, pace, c)
-	p.Expected = Duration((time.Duration(float64(len(p.Slots))*float64(each)/o.Speed) + time.Second/2).Truncate(time.Second))
+	all := float64(len(p.Slots)) * float64(each)
+	if control > 0 {
+		p.Slots = append(p.Slots, Slot{Slot: len(p.Slots) + 1, Arm: "off"})
+		all += float64(time.Duration(pace.Start) + span(Beginning(m, reqs, control, c), pace, c))
+	}
+	p.Expected = Duration((time.Duration(all/o.Speed) + time.Second/2).Truncate(time.Second))
 	return p, nil
 }
 

@@ -141,10 +141,16 @@ func showPlan(cmd *cobra.Command, kind string, o harness.Options) error {
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "plan %s\ntarget %s, engine %s, policy %s, speed ×%g\n", p.Hash(), p.Target, p.Engine, p.Policy, p.Speed)
+	each := "in each slot"
 	for _, s := range p.Slots {
+		if p.Control() > 0 && s.Pair == 0 {
+			each = "in slot 1"
+			fmt.Fprintf(out, "slot %d: control, %s, the requests of the first %s\n", s.Slot, s.Arm, seconds(p.Control()))
+			continue
+		}
 		fmt.Fprintf(out, "slot %d: pair %d, %s\n", s.Slot, s.Pair, s.Arm)
 	}
-	fmt.Fprintf(out, "%d requests in each slot, about %s in all; nothing was started\n", len(p.Requests), seconds(time.Duration(p.Expected)))
+	fmt.Fprintf(out, "%d requests %s, about %s in all; nothing was started\n", len(p.Requests), each, seconds(time.Duration(p.Expected)))
 	return nil
 }
 

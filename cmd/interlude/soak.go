@@ -11,7 +11,7 @@ import (
 
 func newSoak() *cobra.Command {
 	var m measureFlags
-	var duration time.Duration
+	var duration, control time.Duration
 	var kills int
 	cmd := &cobra.Command{
 		Use:     "soak",
@@ -22,12 +22,17 @@ cancellations, and interactive requests at times of their own, against one serve
 with its scheduler on. Every answer is checked; memory, handles, queue and times
 are tested for drift against the budgets that the plan fixed.
 
+With --control its beginning is sent again, to a fresh server with the scheduler
+off: the report sets what the same arrivals met there beside the soak. A control is
+outside the verdict; --resume goes on with it when the soak itself is complete.
+
 Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13 BROKEN,
 2 usage, 1 the run failed, 130 interrupted (what was measured is kept).`,
 		Example: `  interlude soak                                           # an hour on the stand-in at its own pace
   interlude soak --duration 2m                             # a first look
   interlude soak --engine "emulate --resume-prefill --prefill-chunk 2048 --sequences 4"
   interlude soak --manifest L1 --duration 16m              # the load of the simulations, for real
+  interlude soak --control 15m                             # the first 15 minutes again, flag off
   interlude soak --kills 4                                 # the engine dies four times, audits go on
   interlude soak --engine "strata --serve --pack …"        # your native engine`,
 		Args: exactly(0, "no arguments"),
@@ -44,8 +49,15 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 			if kills < 0 {
 				return usage("--kills %d: give 0 or more", kills)
 			}
+			words := map[string]string{}
 			if kills > 0 {
-				o.Words = map[string]string{"kills": strconv.Itoa(kills)}
+				words["kills"] = strconv.Itoa(kills)
+			}
+			if cmd.Flags().Changed("control") {
+				words["control"] = control.String()
+			}
+			if len(words) > 0 {
+				o.Words = words
 			}
 			o.Budgets = harness.Budgets(m.manifest, m.engine, m.speed)
 			if m.planOnly {
@@ -57,6 +69,7 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 	}
 	m.register(cmd, "soak")
 	cmd.Flags().DurationVar(&duration, "duration", time.Hour, "how long; the manifest's own where it is not given")
+	cmd.Flags().DurationVar(&control, "control", 0, "then send so much of its beginning again, with the flag off, outside the verdict")
 	cmd.Flags().IntVar(&kills, "kills", 0, "end the engine at so many random moments of the hour")
 	return cmd
 }

@@ -39,6 +39,7 @@ type plan struct {
 	Guards   map[string]float64 `json:"guards"`
 	Parks    string             `json:"parks"`
 	Budgets  map[string]float64 `json:"budgets"`
+	Options  map[string]string  `json:"options"`
 	Slots    []planSlot         `json:"slots"`
 	Manifest struct {
 		About string `json:"about"`

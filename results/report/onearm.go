@@ -87,6 +87,7 @@ func (s *source) oneArm(p *page) {
 	add("output tok/s over the run", optNumber(a.OutputTokS, 2), none)
 	p.table(false, head, rows)
 	p.para("%s", switchWhole)
+	s.control(p)
 }
 
 // onlyArm is the arm of a run of one arm: on, unless it never ran.

@@ -173,7 +173,7 @@ func (a *Analysis) arms() {
 	for arm, list := range lists {
 		a.Summary.Arms[arm] = a.arm(list)
 		q := a.Summary.Arms[arm].Requests
-		ok = ok && balanced(q) && a.allPlanned(q.Planned-repeated(list), list)
+		ok = ok && balanced(q) && (a.control(list[0]) || a.allPlanned(q.Planned-repeated(list), list))
 	}
 	for _, f := range a.findings {
 		if strings.HasPrefix(f.Check, "ledger") && f.Status == "fail" {
@@ -183,6 +183,15 @@ func (a *Analysis) arms() {
 	if len(lists) > 0 {
 		a.Summary.Balanced = &ok
 	}
+}
+
+// control reports whether a slot of a run of one arm is beside it, outside the
+// verdict. It is sent a part of what was planned, and the audit's ledger counts that.
+func (a *Analysis) control(s *slot) bool { return a.Facts.Kind != "ab" && s.Pair == 0 }
+
+// judged are the slots that a run of one arm is about.
+func (a *Analysis) judged() []*slot {
+	return slices.DeleteFunc(slices.Clone(a.slots), a.control)
 }
 
 // repeated counts the records of requests that were sent again because the run

@@ -61,7 +61,14 @@ func (a *Analysis) series() map[string]*series {
 		}
 		all[name].add(at, y)
 	}
+	beside := map[int]bool{}
+	for _, s := range a.slots {
+		beside[s.Slot] = a.control(s)
+	}
 	for _, s := range a.data.Samples {
+		if beside[s.Slot] {
+			continue // it has a clock of its own
+		}
 		for name, p := range s.Procs {
 			for field, v := range map[string]float64{"rss_bytes": float64(p.RSS), "live_heap_bytes": float64(p.Heap),
 				"threads": float64(p.Threads), "handles": float64(p.Handles), "goroutines": float64(p.Goroutines)} {
@@ -76,7 +83,7 @@ func (a *Analysis) series() map[string]*series {
 			}
 		}
 	}
-	for _, s := range a.slots {
+	for _, s := range a.judged() {
 		for _, r := range s.class(probe) {
 			if v, ok := r.TTFT(); ok {
 				add("ttft_short_s", r.Due, v)
@@ -136,7 +143,7 @@ func (a *Analysis) measuredFor(name string) (low, high float64, ok bool) {
 	}
 	var probes []*results.Record
 	pause, paused := 0.0, false
-	for _, s := range a.slots {
+	for _, s := range a.judged() {
 		probes = append(probes, s.class(probe)...)
 		if v, ok := s.longestPause(); ok {
 			pause, paused = max(pause, v), true

@@ -189,7 +189,7 @@ func (a *Analysis) decideOneArm() {
 		return
 	}
 	reasons, named := a.weighed(results.Broken), a.named(results.Broken)
-	for _, s := range a.slots {
+	for _, s := range a.judged() {
 		for _, r := range a.all(s) {
 			if r.Class == warmup || named[r.ID] || cancels(r) && !astray(r) && !r.Done() || a.data.CutShort(r) {
 				continue
