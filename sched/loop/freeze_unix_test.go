@@ -16,8 +16,8 @@ func TestS57FrozenAndThawed(t *testing.T) {
 	t.Parallel()
 	fast, _ := child(t)
 	start, m := child(t, "--speed", "2") // what it makes up for after the thaw is not all there is
-	m.Silence = 160 * time.Second        // at 40 times: asked to stop after 2 s, killed after 4
-	long := Spec{Prompt: turn(filler(200, "a") + task("Say %d words", 450, "n1")), MaxNew: 2000}
+	m.Silence = 100 * time.Second        // at 40 times: asked to stop after 1.25 s, killed after 2.5
+	long := Spec{Prompt: turn(filler(200, "a") + task("Say %d words", 300, "n1")), MaxNew: 2000}
 	want, _ := undisturbed(t, fast, long)
 	l := running(t, Config{Machine: m, Start: start})
 	r := submit(t, l, long)

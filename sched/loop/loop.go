@@ -146,6 +146,7 @@ func (l *Loop) close() {
 		return
 	}
 	l.closing = true
+	l.tell(StateDraining)
 	l.limit = time.After(l.cfg.Grace)
 	if l.loading != nil {
 		l.loading()

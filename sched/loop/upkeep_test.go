@@ -241,6 +241,10 @@ func TestClose(t *testing.T) {
 		b := later(submit(t, l, Spec{Prompt: prompt(101, 10, 2), MaxNew: 20}))
 		time.Sleep(time.Second + time.Millisecond)
 		cancel()
+		synctest.Wait()
+		if h := l.Health(); h.State != StateDraining || h.Alive() {
+			t.Errorf("while it closes: %+v", h)
+		}
 		for _, c := range []<-chan answer{a, b} {
 			if got := <-c; !errors.Is(got.end.Err, ErrClosed) {
 				t.Errorf("%+v", got.end)
