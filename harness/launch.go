@@ -18,6 +18,7 @@ import (
 // which environment and config, and what of it must be the same in both arms.
 type launch struct {
 	argv   []string
+	typed  []string // argv as the target gives it, without secrets
 	env    []string
 	config []byte // nil: the target has none
 	shown  json.RawMessage
@@ -141,7 +142,7 @@ func (t *Target) resolve(armName string, v values) (*launch, error) {
 		command = arm.Command
 	}
 	command = slices.Concat(command, arm.Args)
-	l := &launch{}
+	l := &launch{typed: maskWords(command)}
 	var err error
 	if l.argv, err = v.texts(command); err != nil {
 		return nil, fmt.Errorf("target %s: command: %w", t.Name, err)
@@ -343,7 +344,7 @@ func maskSecrets(v any) {
 				v[k] = "(not recorded)"
 				continue
 			}
-			if _, text := e.(string); text && (strings.Contains(low, "key") || strings.Contains(low, "token") && low != "tokenizer" || strings.Contains(low, "secret") || strings.Contains(low, "password")) {
+			if _, text := e.(string); text && secret(low) {
 				v[k] = "(not recorded)"
 				continue
 			}
@@ -354,6 +355,30 @@ func maskSecrets(v any) {
 			maskSecrets(e)
 		}
 	}
+}
+
+// secret reports whether a name in lower case is that of a secret.
+func secret(low string) bool {
+	return strings.Contains(low, "key") || strings.Contains(low, "token") && !strings.Contains(low, "tokenizer") || strings.Contains(low, "secret") || strings.Contains(low, "password")
+}
+
+// maskWords is a command without the values of flags whose name says that they are
+// secret. A placeholder is none.
+func maskWords(words []string) []string {
+	out := slices.Clone(words)
+	hide := false
+	for i, w := range out {
+		name, value, given := strings.Cut(w, "=")
+		flag := strings.HasPrefix(w, "-") && secret(strings.ToLower(name))
+		switch {
+		case flag && given && !strings.HasPrefix(value, "{"):
+			out[i] = name + "=(not recorded)"
+		case hide && !strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "{"):
+			out[i] = "(not recorded)"
+		}
+		hide = flag && !given
+	}
+	return out
 }
 
 // copyState copies what the server keeps on disk, so that each slot starts from

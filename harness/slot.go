@@ -93,7 +93,7 @@ func (s *server) describe(info *results.SlotInfo) {
 	info.ReadyS, info.Info, info.Flag = s.readyIn.Seconds(), s.info, s.flag
 	if s.launch != nil {
 		info.ArgvHash, info.EnvHash, info.ConfigHash = s.launch.hashes.argv, s.launch.hashes.env, s.launch.hashes.config
-		info.Config = s.launch.shown
+		info.Argv, info.Config = s.launch.typed, s.launch.shown
 	}
 }
 

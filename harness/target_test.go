@@ -227,6 +227,9 @@ func TestHashesSeeEverythingButTheFlag(t *testing.T) {
 	if !slices.Contains(on.env, "INTERLUDE_INSTANCE=nonce2") {
 		t.Error("the nonce is not in the environment")
 	}
+	if got := strings.Join(on.typed, " "); got != "{self} serve --config {config} --port {port}" {
+		t.Errorf("the command is recorded as %q", got)
+	}
 	if shown := string(on.shown); strings.Contains(shown, "/run/2") || strings.Contains(shown, "/bin/2") {
 		t.Errorf("the shown config has paths of the slot: %s", shown)
 	}
@@ -320,5 +323,13 @@ func TestStateIsCopied(t *testing.T) {
 	}
 	if err := copyState(filepath.Join(from, "none"), file); err == nil {
 		t.Error("a missing source was copied")
+	}
+}
+
+// What is recorded of a command keeps its placeholders and loses its secrets.
+func TestRecordedCommandHoldsNoSecret(t *testing.T) {
+	got := strings.Join(maskWords([]string{"{env:PROGRAM}", "--api-key", "hunter2", "--token=hunter3", "--tokenizer", "m.gguf", "--api-key", "{env:KEY}", "--key", "-v"}), " ")
+	if want := "{env:PROGRAM} --api-key (not recorded) --token=(not recorded) --tokenizer m.gguf --api-key {env:KEY} --key -v"; got != want {
+		t.Errorf("recorded as %q, want %q", got, want)
 	}
 }

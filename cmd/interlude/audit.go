@@ -80,11 +80,18 @@ const (
 
 func printFindings(out io.Writer, r *audit.Report, all bool) {
 	counts := map[string]int{}
-	right := 0
+	right, scored := 0, ""
+	n := 0
 	for _, j := range r.Judgements {
 		if j.Right {
 			right++
 		}
+		if j.Scored {
+			n++
+		}
+	}
+	if n > 0 {
+		scored = fmt.Sprintf(" (%d of them are scored by the manifest, not demanded)", n)
 	}
 	for _, f := range r.Findings {
 		counts[standing(f)]++
@@ -93,8 +100,8 @@ func printFindings(out io.Writer, r *audit.Report, all bool) {
 		}
 		printFinding(out, f)
 	}
-	fmt.Fprintf(out, "%d checks passed, %d failed, %d notes, %d not run; %d of %d judged answers right\n",
-		counts["pass"], counts["fail"], counts["note"], counts["not_run"], right, len(r.Judgements))
+	fmt.Fprintf(out, "%d checks passed, %d failed, %d notes, %d not run; %d of %d judged answers right%s\n",
+		counts["pass"], counts["fail"], counts["note"], counts["not_run"], right, len(r.Judgements), scored)
 }
 
 // standing is a finding's status; what is disclosed and changes no verdict is a

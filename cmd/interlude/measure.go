@@ -16,6 +16,8 @@ import (
 	"golang.org/x/term"
 
 	"interlude/harness"
+	"interlude/results"
+	"interlude/results/stats"
 	"interlude/sched"
 )
 
@@ -166,7 +168,7 @@ func settle(ctx context.Context, out io.Writer, run *harness.Finished, ran error
 		return ran
 	}
 	s, err := finish(run.Dir)
-	why := ""
+	why := briefly(s)
 	if ran != nil {
 		why = ran.Error()
 	}
@@ -237,4 +239,17 @@ Exit code: 0 BETTER or NO DIFFERENCE, 10 WORSE, 11 INCONCLUSIVE, 12 INVALID, 13 
 	f.IntVar(&aa, "aa", 0, "extra off/off pairs, for the noise of the machine itself")
 	f.BoolVar(&quick, "quick", false, "3 pairs, and --speed 8 on the stand-in: a first look, not a result")
 	return cmd
+}
+
+// briefly is why a verdict is no success, for the ledger of attempts: whoever lists
+// this run later has nothing but the ledger.
+func briefly(s results.Summary) string {
+	if stats.ExitCode(s.Verdict) == 0 || len(s.Reasons) == 0 {
+		return ""
+	}
+	text := s.Reasons[0]
+	if n := len(s.Reasons) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
 }
