@@ -304,48 +304,101 @@ func TestMainFirstLoadFails(t *testing.T) {
 	}
 }
 
-// TestImages: parts go through the encoder to GENI; without one they are refused
-// by name (TestUnavailableMembersAreNamed).
-func TestImages(t *testing.T) {
+// seeing starts a server with the stand-in's encoder; tmp is where its files go.
+func seeing(t *testing.T) (r *real, tmp string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(asEngine, "1")
-	vision := fmt.Sprintf(`"vision":{"exe":%q,"args":["--encode"]},"solo_priority":true`, self)
-	r := startReal(t, vision, "--vision --speed 50", nil)
-	send := func(data string) (int, object) {
-		body := object{"messages": []object{{"role": "user", "content": []object{{"type": "text", "text": "Quote: seen"}, {"type": "image_url", "image_url": object{"url": "data:image/png;base64," + data}}}}}}
-		resp, err := http.Post("http://"+r.addr+chatPath, "application/json", strings.NewReader(string(encoded(body))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		o, fault := decodeObject(b)
-		if fault != nil {
-			t.Fatalf("%s: %v", b, fault)
-		}
-		out := object{}
-		for k, v := range o.obj {
-			var x any
-			if err := json.Unmarshal(v, &x); err != nil {
-				t.Fatal(err)
-			}
-			out[k] = x
-		}
-		return resp.StatusCode, out
+	tmp = t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	return startReal(t, fmt.Sprintf(`"vision":{"exe":%q,"args":["--encode"]},"solo_priority":true`, self), "--vision --speed 50", nil), tmp
+}
+
+// post sends a body and returns the status and the object.
+func (r *real) post(path string, body object) (int, object) {
+	r.t.Helper()
+	resp, err := http.Post("http://"+r.addr+path, "application/json", strings.NewReader(string(encoded(body))))
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	status, o := send("aGVsbG8gd29ybGQ=")
-	if status != 200 || o.str("choices.0.message.content") != "seen" {
-		t.Errorf("an image: %d %v", status, o)
+	defer resp.Body.Close()
+	var o object
+	if err := json.NewDecoder(resp.Body).Decode(&o); err != nil {
+		r.t.Fatal(err)
 	}
-	if status, o := send("####"); status != 400 || o.str("error.param") != "messages[0].content[1].image_url.url" {
-		t.Errorf("no base64: %d %v", status, o)
+	return resp.StatusCode, o
+}
+
+// TestImages: parts of either API go through the encoder to GENI; without one they
+// are refused by name (TestUnavailableMembersAreNamed). Nothing stays on the disk.
+func TestImages(t *testing.T) {
+	r, tmp := seeing(t)
+	text := object{"type": "text", "text": "Quote: seen"}
+	picture := func(data string) object {
+		return object{"type": "image_url", "image_url": object{"url": "data:image/png;base64," + data}}
+	}
+	const hello, other = "aGVsbG8gd29ybGQ=", "b3RoZXI="
+	for _, tt := range []struct {
+		parts []object
+		param string // "" it is answered
+	}{
+		{[]object{text, picture(hello)}, ""},
+		{[]object{picture(hello), text, picture(other)}, ""},
+		{[]object{text, picture("####")}, "messages[0].content[1].image_url.url"},
+		{[]object{text, picture("")}, "messages[0].content[1].image_url.url"},
+		{[]object{text, {"type": "image_url"}}, "messages[0].content[1].image_url"},
+	} {
+		status, o := r.post(chatPath, object{"messages": []object{{"role": "user", "content": tt.parts}}})
+		if tt.param == "" && (status != 200 || o.str("choices.0.message.content") != "seen") || tt.param != "" && (status != 400 || o.str("error.param") != tt.param) {
+			t.Errorf("%v: %d %v", tt.parts, status, o)
+		}
+	}
+	status, o := r.post(respPath, object{"input": []object{{"role": "user", "content": []object{{"type": "input_text", "text": "Quote: seen"},
+		{"type": "input_image", "image_url": "data:image/png;base64," + hello}}}}})
+	if status != 200 || o.str("output.0.content.0.text") != "seen" {
+		t.Errorf("responses: %d %v", status, o)
 	}
 	for _, bad := range []string{"", "x", "SVE1\x01\x00\x00\x00"} {
 		if _, err := countPads([]byte(bad)); err == nil {
 			t.Errorf("records %q are accepted", bad)
 		}
 	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left on the disk: %v %v", left, err)
+	}
+}
+
+// TestImagesAreNotPreempted: a sooner request waits for an image request and parks
+// nobody; a client that leaves an image request frees the engine.
+func TestImagesAreNotPreempted(t *testing.T) {
+	r, tmp := seeing(t)
+	image := ask("", "priority", -1)
+	image["messages"] = []object{{"role": "user", "content": []object{{"type": "text", "text": words + "Write 4000 lines by rule a."},
+		{"type": "image_url", "image_url": object{"url": "data:image/png;base64,aGVsbG8="}}}}}
+	c := r.dial(image)
+	readUntil(t, c, "content")
+	body := encoded(ask("Quote: ok", "priority", 9))
+	answered := make(chan int, 1)
+	go func() {
+		resp, err := http.Post("http://"+r.addr+chatPath, "application/json", strings.NewReader(string(body)))
+		if err != nil {
+			answered <- 0
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	r.await("the sooner one waits", func() bool { w, n, p := r.load(); return w == 1 && n == 1 && p == 0 })
+	c.Close()
+	if status := <-answered; status != 200 {
+		t.Errorf("the sooner one: %d", status)
+	}
+	r.idle("an image")
+	if st, err := r.s.loop.Status(context.Background()); err != nil || st.Counters.Preemptions != 0 {
+		t.Errorf("%d parks, %v", st.Counters.Preemptions, err)
+	}
+	r.await("its records are removed", func() bool { left, err := os.ReadDir(tmp); return err == nil && len(left) == 0 })
 }
