@@ -61,7 +61,7 @@ func FuzzMachine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, script []byte) {
 		cfg := DefaultConfig()
 		cfg.Policy = policies()[int(kind)%3]
-		cfg.Replay, cfg.Queue = kind&4 != 0, 3
+		cfg.Replay, cfg.Queue, cfg.Silence = kind&4 != 0, 3, 2*time.Second // a stall, a kill within reach
 		if kind&8 != 0 {
 			cfg.ForceParkEvery = 2
 		}
