@@ -139,7 +139,7 @@ var lies = map[string]func([]string) int{
 			if strings.HasPrefix(line, "RESUME ") {
 				resumed = line != "RESUME 0"
 			}
-			if resumed && strings.HasPrefix(line, "T 5") {
+			if resumed && strings.HasPrefix(line, "T ") {
 				return "T 301"
 			}
 			return line
