@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"interlude/results"
@@ -22,8 +23,9 @@ func (s *source) control(p *page) {
 	}
 	asked := map[string]bool{}
 	s.each(results.Off, func(r *results.Record) { asked[r.Request] = true })
-	if len(asked) == 0 {
-		p.para("The control, the first %v with the flag off, was not run: nothing says here what the same arrivals would have met.", length)
+	whole := slices.ContainsFunc(s.run.Slots, func(slot results.SlotInfo) bool { return slot.Pair == 0 && slot.Complete })
+	if len(asked) == 0 || !whole {
+		p.para("The control, the first %v with the flag off, did not come to its end: nothing says here what the same arrivals would have met. `--resume` goes on with it.", length)
 		return
 	}
 	head, rows := []string{fmt.Sprintf("the first %v", length)}, [][]string{{"requests completed"}, {"short TTFT, median / p95 / max"}, {"output tok/s in that time"}}

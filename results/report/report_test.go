@@ -202,6 +202,64 @@ func TestSoakShowsEveryPlaceOfParks(t *testing.T) {
 	}
 }
 
+// What a probe waited beside its own read stands there in time and in steps of the
+// long answer, and how many kept within three steps and 50 ms.
+func TestWaitBesideTheOwnRead(t *testing.T) {
+	row := func(page, arm string) []string {
+		_, table, _ := strings.Cut(page, "What a probe waited beside its own read")
+		cells := strings.Split(regexp.MustCompile(`(?m)^\|\s*`+arm+`\s*\|.*$`).FindString(table), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		return cells
+	}
+	// The builder's chunks are 18 ms apart.
+	wait := func(ms float64) func(*audittest.Build) {
+		return func(b *audittest.Build) {
+			for i := range b.Records {
+				if r := &b.Records[i]; r.Class == "probe" && r.Arm == results.On {
+					r.Timings["prompt_ms"] = float64(r.FirstToken-r.Due)/1e6 - ms
+				}
+			}
+		}
+	}
+	for ms, want := range map[float64]string{45: "45.0 ms|18.0 ms|2.50|4 of 4", 103: "103.0 ms|18.0 ms|5.72|4 of 4", 105: "105.0 ms|18.0 ms|5.83|0 of 4"} {
+		_, page := render(t, judged(t, audittest.Options{}, wait(ms)))
+		if got := row(page, "on"); len(got) != 8 || strings.Join(got[3:7], "|") != want || got[2] != "4" {
+			t.Errorf("%v ms: %q, want %s", ms, got, want)
+		}
+		if got := row(page, "off"); len(got) != 8 || got[6] != "0 of 4" {
+			t.Errorf("off: %q", got)
+		}
+	}
+}
+
+// A probe that waited long with the flag on is explained: what nobody tells is marked.
+func TestSlowProbeIsExplained(t *testing.T) {
+	late := func(b *audittest.Build) { b.Find(1, results.On, "P1").Due -= 9_000_000_000 }
+	nobody := func(b *audittest.Build) {
+		r := b.Find(1, results.On, "P1")
+		for _, s := range []*results.Stamp{&r.FirstEvent, &r.FirstToken, &r.FirstContent, &r.LastToken, &r.Terminal, &r.End} {
+			*s += 9_000_000_000
+		}
+		for i := range r.Chunks {
+			r.Chunks[i].At += 9_000_000_000
+		}
+	}
+	for name, c := range map[string]struct {
+		plant func(*audittest.Build)
+		want  string
+	}{
+		"sent late": {late, "\\| 9\\.00 s +\\| 0\\.40 s +\\| 0\\.02 s +\\| 0\\.1\\d s +\\|$"},
+		"nobody's":  {nobody, "\\| 0\\.00 s +\\| 0\\.40 s +\\| 0\\.02 s +\\| \\*\\*9\\.1\\d s\\*\\* +\\|$"},
+	} {
+		_, page := render(t, judged(t, audittest.Options{}, c.plant))
+		if row := regexp.MustCompile("(?m)^\\| `2/P1` .*$").FindString(page); !regexp.MustCompile(c.want).MatchString(row) {
+			t.Errorf("%s: %q", name, row)
+		}
+	}
+}
+
 func TestHeadlineSaysTheSpeed(t *testing.T) {
 	_, page := render(t, judged(t, audittest.Options{}, func(b *audittest.Build) { b.Run.Speed = 8 }))
 	if head, _, _ := strings.Cut(page, "\n"); !strings.Contains(head, "×8") {

@@ -57,19 +57,73 @@ func (s *source) waterfall(p *page) error {
 	if rests > 0 {
 		p.para("**%d probes have an unexplained rest of more than %.0f ms**; the checks below list them.", rests, 1000*audit.UnexplainedLimit)
 	}
-	return s.met(p)
+	s.overhead(p, falls)
+	return s.met(p, falls)
+}
+
+// Steps and time that a probe may wait beside its own read: what is left of the
+// window that the engine is in, STOP → DONE, and its own first window.
+const (
+	overheadSteps = 3
+	overheadTime  = 0.050 // s
+)
+
+// overhead says per arm of a paired run what probes waited beside their own read, in
+// time and in steps: the median gap between two outputs of the long answer in the
+// same slot.
+func (s *source) overhead(p *page, falls map[string]audit.Waterfall) {
+	if s.run.Kind != "ab" {
+		return
+	}
+	var rows [][]string
+	for _, arm := range s.arms() {
+		gaps := map[int][]float64{}
+		s.each(arm, func(r *results.Record) {
+			if r.Class == "long" && r.Planned == "" {
+				gaps[r.Slot] = append(gaps[r.Slot], r.ITL()...)
+			}
+		})
+		var beside, steps, step []float64
+		within := 0
+		s.each(arm, func(r *results.Record) {
+			w, ok := falls[r.ID]
+			ttft, has := r.TTFT()
+			one := nearestRank(gaps[r.Slot], 0.5)
+			if !ok || !has || !(one > 0) {
+				return
+			}
+			v := ttft - w.Read
+			beside, steps, step = append(beside, v), append(steps, v/one), append(step, one)
+			if v <= overheadSteps*one+overheadTime {
+				within++
+			}
+		})
+		if n := len(beside); n > 0 {
+			rows = append(rows, []string{arm, fmt.Sprint(n), fmt.Sprintf("%.1f ms", 1000*nearestRank(beside, 0.5)), fmt.Sprintf("%.1f ms", 1000*nearestRank(step, 0.5)),
+				fmt.Sprintf("%.2f", nearestRank(steps, 0.5)), fmt.Sprintf("%d of %d", within, n)})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	p.para("What a probe waited beside its own read: TTFT less the read of its own prompt. A step is the median gap between two outputs of the long answer in the same slot.")
+	p.table(false, []string{"arm", "n", "TTFT − own read, median", "a step", "in steps, median", fmt.Sprintf("TTFT ≤ own read + %d steps + %.0f ms", overheadSteps, 1000*overheadTime)}, rows)
 }
 
 // slowLimit is the TTFT at ×1, in seconds, above which a probe with the flag on is
 // explained by name.
 const slowLimit = 8.0
 
-// mostSlow bounds the table of slow probes.
-const mostSlow = 25
+// mostSlow bounds the table of slow probes, for a run that has little else.
+const mostSlow = 200
+
+// untoldLimit is how much of a slow probe's TTFT, in seconds, may have no name
+// before the table marks it.
+const untoldLimit = 0.5
 
 // met says what probes found when they arrived, and explains by name those that
 // waited long although the flag was on.
-func (s *source) met(p *page) error {
+func (s *source) met(p *page, falls map[string]audit.Waterfall) error {
 	met, err := audit.Meetings(s.fsys)
 	if err != nil {
 		return err
@@ -79,11 +133,6 @@ func (s *source) met(p *page) error {
 		limit /= s.run.Speed
 	}
 	found := map[string][]float64{}
-	type slow struct {
-		id   string
-		ttft float64
-		held string
-	}
 	var list []slow
 	s.each(results.On, func(r *results.Record) {
 		v, ok := r.TTFT()
@@ -95,7 +144,7 @@ func (s *source) met(p *page) error {
 			found[m.Found] = append(found[m.Found], v)
 		}
 		if v > limit {
-			list = append(list, slow{r.ID, v, holders(m.Held)})
+			list = append(list, slow{r.ID, v, m.Held, falls[r.ID]})
 		}
 	})
 	if len(found) > 0 {
@@ -114,11 +163,42 @@ func (s *source) met(p *page) error {
 	slices.SortStableFunc(list, func(a, b slow) int { return -cmp.Compare(a.ttft, b.ttft) })
 	var rows [][]string
 	for _, x := range list[:min(mostSlow, len(list))] {
-		rows = append(rows, []string{mark(code(x.id)), secs(x.ttft), x.held})
+		rows = append(rows, x.row())
 	}
-	p.para("%d probes of arm on waited more than %s; the slowest, and who held the engine between their arrival and their start:", len(list), secs(limit))
-	p.table(true, []string{"probe", "TTFT", "held by"}, rows)
+	p.para("%d probes of arm on waited more than %s. Each with who held the engine between its arrival and its start, its own times, and what of its TTFT none of these tells:", len(list), secs(limit))
+	p.table(true, []string{"probe", "TTFT", "held by", "sent late", "park, restore, own read", "first output", "untold"}, rows)
 	return nil
+}
+
+// slow is a probe that waited long, and where its time went.
+type slow struct {
+	id   string
+	ttft float64 // s
+	held []audit.Share
+	fall audit.Waterfall
+}
+
+// row explains it by name.
+func (x *slow) row() []string {
+	told := func(parts ...float64) float64 {
+		sum := 0.0
+		for _, v := range parts {
+			if !math.IsNaN(v) {
+				sum += v
+			}
+		}
+		return sum
+	}
+	own, first := told(x.fall.Park, x.fall.Read), told(x.fall.Window, x.fall.Decode)
+	untold := x.ttft - x.fall.Late - own - first
+	for _, h := range x.held {
+		untold -= h.Seconds
+	}
+	text := fmt.Sprintf("%.2f s", untold)
+	if math.Abs(untold) > untoldLimit {
+		text = mark("**" + text + "**")
+	}
+	return []string{mark(code(x.id)), secs(x.ttft), holders(x.held), fmt.Sprintf("%.2f s", x.fall.Late), fmt.Sprintf("%.2f s", own), fmt.Sprintf("%.2f s", first), text}
 }
 
 // holders writes the four longest shares and the sum of the others.
