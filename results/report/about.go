@@ -205,6 +205,9 @@ func (s *source) reproduce(p *page) {
 	if s.run.Kind != "ab" {
 		again = s.again()
 	}
+	if slices.ContainsFunc(s.run.Slots, func(x results.SlotInfo) bool { return len(x.Argv) == 0 && s.foreign(x) }) {
+		again = "# set the environment variables that the target " + s.plan.Target + " names\n" + again
+	}
 	p.fence("sh", again+"   # the same again, elsewhere\ninterlude audit .   # judge these files again\ninterlude show . "+s.example()+"   # one request, event by event")
 	p.para("Files: `plan.json` (what was to be done), `run.json` (what was run), `records.jsonl` (a line a request), `events.jsonl`, `samples.jsonl`, `attempts.jsonl`, `findings.json`, `judgements.json`, `summary.json` (this page for machines), `slots/` (logs of each server and engine where kept), `plots/`.")
 	if s.run.Chain != "" {

@@ -18,7 +18,7 @@ func (s *source) commands(p *page) {
 	shown := map[string]string{} // command: the arms started by it
 	var order []string
 	for _, slot := range s.firstSlots() {
-		switch text := results.CommandLine(slot.Argv); {
+		switch text := template(slot.Argv); {
 		case len(slot.Argv) == 0 && s.foreign(slot):
 			unknown = append(unknown, fmt.Sprintf("%s (argv hash %s)", escape(slot.Arm), code(short(slot.ArgvHash))))
 		case len(slot.Argv) == 0:
@@ -70,6 +70,18 @@ func (s *source) foreign(slot results.SlotInfo) bool {
 		return !strings.Contains(strings.Join(slot.Argv, " "), "{config}")
 	}
 	return slices.ContainsFunc(s.run.Slots, func(x results.SlotInfo) bool { return x.Arm == results.Off && x.ArgvHash != slot.ArgvHash })
+}
+
+// template writes a command with its placeholders as they stand; those for a variable
+// of the environment as a shell has them.
+func template(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		if out[i] = variable.ReplaceAllString(w, "$$$1"); !strings.Contains(w, "{") {
+			out[i] = results.CommandLine([]string{w})
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 var variable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)

@@ -152,7 +152,7 @@ func (s *source) sentence() string {
 // oneArmSentence says what a run without a second arm was.
 func (s *source) oneArmSentence() string {
 	a := s.arm(s.onlyArm())
-	text := fmt.Sprintf("One `%s` with `solo_priority` %s: %s.", s.run.Kind, s.onlyArm(), outcomeText(a.Requests))
+	text := fmt.Sprintf("One `%s` with `solo_priority` %s, %s.", s.run.Kind, s.onlyArm(), outcomeText(a.Requests))
 	if a.TTFTShort != nil {
 		text += fmt.Sprintf(" Short requests got their first token after **%s** (median), %s at p95 and %s at most (n = %d).",
 			optSecs(a.TTFTShort.Median), optSecs(a.TTFTShort.P95), optSecs(a.TTFTShort.Max), a.TTFTShort.N)

@@ -69,7 +69,8 @@ func notRunBy(parts ...*source) []string {
 		{"An hour under load (`interlude soak`).", !kind("soak")},
 		{"Ending the engine on purpose (`interlude inject`).", !kind("inject")},
 		{"Disconnects, restart and rollback (`interlude lifecycle`).", !kind("lifecycle")},
-		{"A control arm beside off and on.", !any((*source).hasControl)},
+		{"The same requests with the flag off and on, in pairs (`interlude ab`).", !kind("ab")},
+		{"A control arm beside off and on.", kind("ab") && !any((*source).hasControl)},
 		{"The unpatched upstream server (target `strata-server`).", !any(func(s *source) bool { return s.plan.Target == "strata-server" })},
 		{"Off/off pairs (`--aa N`).", kind("ab") && !any((*source).hasAA)},
 		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
@@ -110,7 +111,12 @@ func longestSoak(parts []*source) (longest float64) {
 	return longest
 }
 
-func minutes(seconds float64) string { return fmt.Sprintf("%.0f minutes", seconds/60) }
+func minutes(seconds float64) string {
+	if seconds < 120 {
+		return secs(seconds)
+	}
+	return fmt.Sprintf("%.0f minutes", seconds/60)
+}
 
 // limits says what the numbers cannot carry even where everything passed.
 func (s *source) limits(p *page) {

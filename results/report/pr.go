@@ -98,7 +98,7 @@ func (s *source) prMachine() string {
 	}
 	for _, slot := range s.run.Slots {
 		if v := slot.Info["engine"]; v != "" {
-			parts = append(parts, "announced as "+code(v)+", "+escape(orDash(slot.Info["threads"]))+" threads")
+			parts = append(parts, "announced as "+code(v)+", threads "+escape(orDash(slot.Info["threads"])))
 			break
 		}
 	}
@@ -266,7 +266,7 @@ func (s *source) struckOf(a *results.Arm) int {
 func (s *source) prPassed(p *page) {
 	p.para("Passed:")
 	for _, c := range s.claims() {
-		if c.holds {
+		if c.holds && s.run.Kind == "ab" { // the numbers of a run of one arm say it already
 			p.item("%s", c.text)
 		}
 	}

@@ -43,7 +43,7 @@ func (d *dossier) asked() []question {
 	return []question{
 		{"Does it help, and by how much?", d.helped(), d.paired((*source).helps)},
 		{"What does it cost?", d.each("Output rate with the flag on: ", func(s *source) string { return interval(s.summary.Deltas["output_tok_s"]) }), d.paired((*source).costs)},
-		{"Who pays?", d.each("The long answers that are overtaken. Of them took more than 5 % longer than their partner with the flag off: ", func(s *source) string {
+		{"Who pays?", d.each("The long answers that are overtaken; more than 5 % slower, end to end, than their partner with the flag off were: ", func(s *source) string {
 			c := s.slower()["long"]
 			return fmt.Sprintf("%d of %d", c[0], c[1])
 		}), append(d.paired((*source).payers), d.other((*source).pauses)...)},
