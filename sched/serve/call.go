@@ -276,7 +276,7 @@ func (s *Server) fit(c *call) *fault {
 			param = map[string]string{"chat": "messages", "responses": "input"}[c.api]
 		}
 		return &fault{status: 400, kind: kindInvalid, code: "context_length_exceeded", param: param, message: fmt.Sprintf(
-			"the prompt has %d tokens and %d output tokens are asked for, but the context holds %d (%d of them are kept free)", n, max(ask, 1), context, engine.Slack)}
+			"the prompt has %d tokens and %d output tokens are asked for, which exceeds the context of %d (%d of them are kept free)", n, max(ask, 1), context, engine.Slack)}
 	}
 	if c.params.Pin >= n {
 		return invalid("strata_prefix", "must end before the prompt does")

@@ -42,7 +42,8 @@ func invalid(param, format string, args ...any) *fault {
 	return &fault{status: http.StatusBadRequest, kind: kindInvalid, code: "invalid_value", param: param, message: fmt.Sprintf(format, args...)}
 }
 
-// body is the error object: {"message","type","param","code"}.
+// body is the error object: {"message","type","param","code"}. Many clients show the
+// message alone, so that it names the parameter too.
 func (f *fault) body() json.RawMessage {
 	null := func(s string) any {
 		if s == "" {
@@ -55,7 +56,7 @@ func (f *fault) body() json.RawMessage {
 		Type    string `json:"type"`
 		Param   any    `json:"param"`
 		Code    any    `json:"code"`
-	}{f.message, f.kind, null(f.param), null(f.code)})
+	}{f.Error(), f.kind, null(f.param), null(f.code)})
 	if err != nil {
 		panic("serve: an error object cannot be encoded: " + err.Error())
 	}

@@ -28,7 +28,7 @@ func (r *rig) refused(path string, body any, param string) object {
 	if err := json.Unmarshal(data, &o); err != nil {
 		r.t.Fatalf("%.80v: %v in %q", body, err, data)
 	}
-	if resp.StatusCode != 400 || o.str("error.param") != param || o.str("error.type") != kindInvalid || o.str("error.message") == "" {
+	if resp.StatusCode != 400 || o.str("error.param") != param || o.str("error.type") != kindInvalid || o.str("error.message") == "" || param != "" && !strings.HasPrefix(o.str("error.message"), param+": ") {
 		r.t.Errorf("%.200v: status %d, %s, want a 400 that names %q", body, resp.StatusCode, data, param)
 	}
 	if len(data) > 4096 || bytes.Contains(data, []byte("SECRET")) {
