@@ -15,6 +15,8 @@
 //   - No STOP is written before RESUME was read nor after DONE; no GEN before
 //     the previous one's DONE, refusal or the engine's death.
 //   - A dead process is not read any further: its lines change nothing.
+//   - A silent engine is asked to stop at half of its limit and killed at it; no
+//     STOP makes anybody wait longer.
 //   - With the fifo policy the engine reads exactly what a direct FIFO driver
 //     would write: no seed, no ckpt=0, no slices of our own.
 //
