@@ -278,7 +278,7 @@ func TestScoredAnswersAreNoFailedAttempts(t *testing.T) {
 			t.Errorf("the block lacks %q:\n%s", want, text)
 		}
 	}
-	if _, page := render(t, dir); !strings.Contains(page, "demands none of them") || !strings.Contains(page, "audits exact (scored, not demanded)") {
+	if _, page := render(t, dir); !strings.Contains(page, "does not demand") || !strings.Contains(page, "audits exact (scored, not demanded)") {
 		t.Error("the page does not say that its answers are scored")
 	}
 }
@@ -349,5 +349,17 @@ func TestCancellationsByState(t *testing.T) {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is missing in:\n%s", want, text)
 		}
+	}
+}
+
+// A request that an injection ended owes no answer: it is not called wrong.
+func TestStruckRequestsAreNotWrong(t *testing.T) {
+	_, page := render(t, judged(t, audittest.Options{Kind: "inject"}, func(b *audittest.Build) {
+		r := b.Find(1, results.On, "A1")
+		r.Planned, r.Outcome, r.Text, r.Chunks, r.Error = "kill", results.StreamError, "", nil, "engine died"
+	}))
+	answers := section(page, "## Answers")
+	if strings.Contains(answers, "1/A1") || !strings.Contains(answers, "1 request that the run itself ended") {
+		t.Errorf("a struck request is called a wrong answer, or is not mentioned:%s", answers)
 	}
 }

@@ -203,16 +203,21 @@ func drafts(a *results.Arm) string {
 	return fmt.Sprintf("%d of %d (%.1f %%)", a.Drafts.Accepted, a.Drafts.Offered, 100*float64(a.Drafts.Accepted)/float64(a.Drafts.Offered))
 }
 
-// answers are the correctness tables and every failure with its raw excerpt.
+// answers are the correctness tables, then what was wrong.
 func (s *source) answers(p *page) {
 	p.heading(2, "Answers")
 	type tally struct{ right, judged, strict, strictOf, fields, fieldsOf int }
 	tallies := map[string]*tally{}
 	var wrong []*results.Record
+	ended := 0 // by the run itself: no whole answer was asked of them
 	for i := range s.records {
 		r := &s.records[i]
 		j, ok := s.judgements[r.ID]
 		if !ok || r.AA {
+			continue
+		}
+		if r.Planned != "" && !r.Done() {
+			ended++
 			continue
 		}
 		key := r.Class + "\x00" + r.Arm
@@ -258,17 +263,29 @@ func (s *source) answers(p *page) {
 	}
 	p.para("Right means everything the manifest promised of this answer: every byte of a rule text, every field and type of an audit, every argument of a tool call, the token counts, the finish reason. Speed plays no part here.")
 	p.table(false, []string{"class", "arm", "right", "strict JSON", "fields right"}, rows)
-	if n, of := s.scored(""); n > 0 {
-		p.para("The manifest scores %d of these %d answers and demands none of them: they are compared between the arms, and a wrong one alone changes no verdict.", n, of)
+	if ended > 0 {
+		p.para("%s that the run itself ended or kept from being sent, as planned, are left out: no answer was due.", plural(ended, "request"))
 	}
-	if len(wrong) == 0 {
+	if n, of := s.scored(""); n > 0 {
+		between := ""
+		if s.run.Kind == "ab" {
+			between = ", only compares them between the arms"
+		}
+		p.para("%d of the run's %d judged answers are such as the manifest scores%s and does not demand: one of them that is wrong changes no verdict by itself.", n, of, between)
+	}
+	s.wrong(p, wrong)
+}
+
+// wrong shows every answer that was wrong with its raw excerpt.
+func (s *source) wrong(p *page, list []*results.Record) {
+	if len(list) == 0 {
 		p.para("No answer was wrong%s.", eitherArm(s.arms()))
 		return
 	}
 	p.para("Every answer that was wrong, with what stands at the place:")
-	for i, r := range wrong {
+	for i, r := range list {
 		if i == 20 {
-			p.para("… and %d more: `interlude audit` lists them all.", len(wrong)-i)
+			p.para("… and %d more: `interlude audit` lists them all.", len(list)-i)
 			break
 		}
 		j := s.judgements[r.ID]
