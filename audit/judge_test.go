@@ -14,21 +14,14 @@ import (
 // fabricate writes the run that plant has lied into and judges it.
 func fabricate(t *testing.T, o audittest.Options, plant func(*audittest.Build), after func(dir string)) *audit.Report {
 	t.Helper()
-	b, err := audittest.New(o)
+	dir, err := audittest.Make(t.TempDir(), o, plant)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if plant != nil {
-		plant(b)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := b.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	if after != nil {
 		after(dir)
 	}
-	r, err := audit.Judge(os.DirFS(dir), audittest.Counter())
+	r, _, err := audittest.Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

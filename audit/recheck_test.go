@@ -4,51 +4,26 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"interlude/audit"
 	"interlude/audit/audittest"
 	"interlude/results"
-	"interlude/results/stats"
-	"interlude/workloads"
 )
-
-// facts are what cmd makes of a plan.
-func facts(p *workloads.Plan) stats.Facts {
-	pairs := 0
-	for _, s := range p.Slots {
-		if !s.AA && s.Pair > pairs {
-			pairs = s.Pair
-		}
-	}
-	return stats.Facts{Kind: p.Kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: pairs, Parks: p.Parks}
-}
 
 // summarise judges and summarises a fabricated run as cmd does.
 func summarise(t *testing.T, o audittest.Options, plant func(*audittest.Build)) (string, *audit.Report, results.Summary) {
 	t.Helper()
-	b, err := audittest.New(o)
+	dir, err := audittest.Make(t.TempDir(), o, plant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plant != nil {
-		plant(b)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := b.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	r, err := audit.Judge(os.DirFS(dir), audittest.Counter())
+	r, s, err := audittest.Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := results.Open(os.DirFS(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir, r, stats.Summarise(data, r.Judgements, r.Findings, facts(b.Plan))
+	return dir, r, s
 }
 
 func TestRecheckAgreesWithStats(t *testing.T) {

@@ -196,7 +196,7 @@ func judge(t *testing.T, dir string, c workloads.Counter) (results.Summary, *aud
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := stats.Facts{Kind: plan.Kind, Primary: plan.Primary, Margin: plan.Margin, Guards: plan.Guards, Pairs: len(plan.Slots), Parks: plan.Parks, Budgets: plan.Budgets}
+	facts := stats.Facts{Kind: plan.Kind, Primary: plan.Primary, Margin: plan.Margin, Guards: plan.Guards, Pairs: len(plan.Slots), Budgets: plan.Budgets}
 	return stats.Summarise(data, judged.Judgements, judged.Findings, facts), judged
 }
 

@@ -271,7 +271,7 @@ func verdict(t *testing.T, dir string) (results.Summary, *audit.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := stats.Facts{Kind: "ab", Primary: plan.Primary, Margin: plan.Margin, Guards: plan.Guards, Pairs: len(plan.Slots) / 2, Parks: plan.Parks}
+	facts := stats.Facts{Kind: "ab", Primary: plan.Primary, Margin: plan.Margin, Guards: plan.Guards, Pairs: len(plan.Slots) / 2}
 	s := stats.Summarise(data, judged.Judgements, judged.Findings, facts)
 	again, err := audit.Recheck(fsys, judged.Judgements, s)
 	if err != nil {

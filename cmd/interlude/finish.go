@@ -81,8 +81,7 @@ func factsOf(p *workloads.Plan) stats.Facts {
 		}
 	}
 	return stats.Facts{
-		Kind: p.Kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), PerSlot: perSlot,
-		Parks: p.Parks, Budgets: p.Budgets,
+		Kind: p.Kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), PerSlot: perSlot, Budgets: p.Budgets,
 	}
 }
 

@@ -37,7 +37,6 @@ type plan struct {
 	Primary  string             `json:"primary"`
 	Margin   float64            `json:"margin"`
 	Guards   map[string]float64 `json:"guards"`
-	Parks    string             `json:"parks"`
 	Budgets  map[string]float64 `json:"budgets"`
 	Options  map[string]string  `json:"options"`
 	Slots    []planSlot         `json:"slots"`
@@ -96,7 +95,7 @@ func (p *plan) facts(kind string) stats.Facts {
 			pairs[slot.Pair] = true
 		}
 	}
-	return stats.Facts{Kind: kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), Parks: p.Parks, Budgets: p.Budgets}
+	return stats.Facts{Kind: kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), Budgets: p.Budgets}
 }
 
 // each calls f for every measured record of an arm that counts: complete pairs

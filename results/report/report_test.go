@@ -16,44 +16,25 @@ import (
 	"interlude/audit/audittest"
 	"interlude/results"
 	"interlude/results/report"
-	"interlude/results/stats"
 )
 
 // judged fabricates a run, plants a lie, judges it and writes what cmd writes.
 func judged(t *testing.T, o audittest.Options, plant func(*audittest.Build)) string {
 	t.Helper()
-	b, err := audittest.New(o)
+	dir, err := audittest.Make(t.TempDir(), o, plant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if plant != nil {
-		plant(b)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := b.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	judge(t, dir, b)
+	judge(t, dir)
 	return dir
 }
 
-func judge(t *testing.T, dir string, b *audittest.Build) {
+func judge(t *testing.T, dir string) {
 	t.Helper()
-	r, err := audit.Judge(os.DirFS(dir), audittest.Counter())
+	r, s, err := audittest.Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := results.Open(os.DirFS(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pairs := 0
-	for _, s := range b.Plan.Slots {
-		if !s.AA {
-			pairs = max(pairs, s.Pair)
-		}
-	}
-	s := stats.Summarise(data, r.Judgements, r.Findings, stats.Facts{Kind: b.Plan.Kind, Primary: b.Plan.Primary, Margin: b.Plan.Margin, Guards: b.Plan.Guards, Pairs: pairs, Parks: b.Plan.Parks})
 	for name, v := range map[string]any{results.SummaryFile: s, results.FindingsFile: r.Findings, results.JudgementsFile: r.Judgements} {
 		if err := results.WriteJSON(dir, name, v); err != nil {
 			t.Fatal(err)
@@ -472,7 +453,7 @@ func TestPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := audit.Judge(os.DirFS(copied), audittest.Counter())
+	r, _, err := audittest.Judge(copied)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,12 +481,8 @@ func TestPublish(t *testing.T) {
 }
 
 func TestUnjudgedRunSaysWhatToDo(t *testing.T) {
-	b, err := audittest.New(audittest.Options{})
+	dir, err := audittest.Make(t.TempDir(), audittest.Options{}, nil)
 	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	if err := b.Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := report.Render(os.DirFS(dir)); err == nil || !strings.Contains(err.Error(), "interlude audit") {

@@ -17,7 +17,6 @@ type Facts struct {
 	Guards  map[string]float64 // output_tok_s, long_excess
 	Pairs   int                // planned, outside A/A
 	PerSlot int                // measured requests planned for each slot; 0 unknown
-	Parks   string             // "none"
 	Budgets map[string]float64 // of a run of one arm
 	Cells   []results.Cell     // of inject
 	Noise   *float64           // half-width of a stored A/A of the same environment
