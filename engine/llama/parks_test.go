@@ -38,7 +38,7 @@ func TestParksChangeNothing(t *testing.T) {
 	draw := rand.New(rand.NewPCG(19, 5))
 	config := func(solo map[string]any, flags ...string) map[string]any {
 		c := map[string]any{"exe": []string{exe, "--serve"}, "tokenizer": model, "model_name": "m",
-			"args": append([]string{"--lib", lib, "--model", model, "--threads", "1", "--max-context", "2048", "--prefill-chunk", "32", "--conversation-cache-mib", "256"}, flags...)}
+			"args": append([]string{"--lib", lib, "--model", model, "--threads", "1", "--max-context", "2048", "--conversation-cache-mib", "256"}, flags...)}
 		for k, v := range solo {
 			c[k] = v
 		}
@@ -136,8 +136,8 @@ func drawQuestion(i, longer int, draw *rand.Rand) question {
 		return b.String()
 	}
 	size := 10 + draw.IntN(60)
-	if kind == "read" {
-		size = 250 + draw.IntN(200)
+	if kind == "read" || kind == "scores" {
+		size = 200 + draw.IntN(200) // several chunks to be stopped between
 	}
 	q.body = map[string]any{"model": "m", "stream": q.stream, "max_tokens": longer * (16 + draw.IntN(48)), "temperature": 0, "messages": []map[string]string{
 		{"role": "system", "content": fmt.Sprintf("%d. You answer with the words you are given.", 1000+i)},
