@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,19 +81,6 @@ const (
 
 func printFindings(out io.Writer, r *audit.Report, all bool) {
 	counts := map[string]int{}
-	right, scored := 0, ""
-	n := 0
-	for _, j := range r.Judgements {
-		if j.Right {
-			right++
-		}
-		if j.Scored {
-			n++
-		}
-	}
-	if n > 0 {
-		scored = fmt.Sprintf(" (%d of them are scored by the manifest, not demanded)", n)
-	}
 	for _, f := range r.Findings {
 		counts[standing(f)]++
 		if f.Status == "pass" && !all {
@@ -100,8 +88,33 @@ func printFindings(out io.Writer, r *audit.Report, all bool) {
 		}
 		printFinding(out, f)
 	}
-	fmt.Fprintf(out, "%d checks passed, %d failed, %d notes, %d not run; %d of %d judged answers right%s\n",
-		counts["pass"], counts["fail"], counts["note"], counts["not_run"], right, len(r.Judgements), scored)
+	fmt.Fprintf(out, "%d checks passed, %d failed, %d notes, %d not run; %s\n", counts["pass"], counts["fail"], counts["note"], counts["not_run"], judgedText(r.Judgements))
+}
+
+// judgedText counts the judged answers, and those of which nothing was due: requests
+// that did not complete, which other checks name where it was not planned, and
+// answers that the manifest only scores.
+func judgedText(list []results.Judgement) string {
+	right, ended, scored := 0, 0, 0
+	for _, j := range list {
+		switch {
+		case j.Right:
+			right++
+		case slices.ContainsFunc(j.Faults, func(f string) bool { return strings.HasPrefix(f, "outcome:") }):
+			ended++
+		}
+		if j.Scored {
+			scored++
+		}
+	}
+	text := fmt.Sprintf("%d of %d judged answers right", right, len(list))
+	if ended > 0 {
+		text += fmt.Sprintf(", %d not completed", ended)
+	}
+	if scored > 0 {
+		text += fmt.Sprintf("; the manifest scores %d of them and does not demand them", scored)
+	}
+	return text
 }
 
 // standing is a finding's status; what is disclosed and changes no verdict is a
