@@ -181,7 +181,7 @@ func settle(ctx context.Context, out io.Writer, run *harness.Finished, ran error
 	concluded := conclude(out, run.Dir, s)
 	switch {
 	case ctx.Err() != nil:
-		return exit{exitInterrupted, fmt.Errorf("interrupted; what was measured is kept. Go on with --resume %s", run.Dir)}
+		return exit{exitInterrupted, fmt.Errorf("interrupted; what was measured is kept. Go on with --resume %s", results.CommandLine([]string{run.Dir}))}
 	case ran != nil:
 		return ran
 	}

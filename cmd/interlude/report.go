@@ -120,7 +120,7 @@ func notJudged(dir string) error {
 	if !isFile(filepath.Join(dir, results.PlanFile)) {
 		return fmt.Errorf("%s is no run directory: it holds no %s", dir, results.PlanFile)
 	}
-	return fmt.Errorf("%s is not judged yet: run `interlude report %s` first", dir, dir)
+	return fmt.Errorf("%s is not judged yet: run `%s` first", dir, results.CommandLine([]string{"interlude", "report", dir}))
 }
 
 // render makes one format of a judged run without writing anything.
