@@ -29,6 +29,10 @@ type Spec struct {
 	Masker func(emitted []int32) (line []byte)
 }
 
+// keeps says that the client asks for what is read to be kept: such a request is no
+// one-shot, which leaves nothing.
+func (s *Spec) keeps() bool { return s.PrefillOnly || s.Params.Pin > 0 }
+
 // Rejected says why a request never entered the queue.
 type Rejected struct {
 	Status     int           // 400, 429, 503

@@ -59,7 +59,7 @@ func (l *Loop) arrive(r *Request) *Rejected {
 	l.step(sched.Event{Kind: sched.Arrive, ID: r.id, Request: sched.Request{
 		Priority: s.Priority, Explicit: s.Explicit,
 		Prompt: len(s.Prompt), Unread: r.estimate, MaxNew: s.MaxNew,
-		OneShot:     s.OneShotAllowed && !s.PrefillOnly && r.estimate <= l.cfg.Machine.SmallPrompt && !l.ledger.shares(p, s.SystemRoot),
+		OneShot:     s.OneShotAllowed && !s.keeps() && r.estimate <= l.cfg.Machine.SmallPrompt && !l.ledger.shares(p, s.SystemRoot),
 		Protected:   s.Image != "" || s.Params.NoCheckpoint,
 		PrefillOnly: s.PrefillOnly, Image: s.Image != "",
 	}})

@@ -601,3 +601,26 @@ func TestPrefillOnlyKeepsWarm(t *testing.T) {
 		}
 	}
 }
+
+// TestPrefixIsKept: who names a prefix finds it again, in another conversation too,
+// and whether or not the scheduler is on.
+func TestPrefixIsKept(t *testing.T) {
+	for _, config := range []string{"", solo} {
+		inBubble(t, config, "", func(r *rig) {
+			say := func(text string) object {
+				return object{"messages": []object{{"role": "system", "content": strings.Repeat("Be brief. ", 100)}, {"role": "user", "content": text}}, "max_tokens": 9}
+			}
+			body := say("Quote: a")
+			body["strata_prefix"] = object{"messages": 1}
+			r.whole(body)
+			r.whole(ask("Quote: another"))
+			o := r.whole(say("Quote: b"))
+			if n := o.num("usage.prompt_tokens_details.cached_tokens"); n < 200 {
+				t.Errorf("%q: %v tokens were kept of %v", config, n, o["usage"])
+			}
+			if n := r.sent.count("GEN 9 pin="); n != 1 {
+				t.Errorf("%q: sent %q", config, r.sent.lines())
+			}
+		})
+	}
+}
