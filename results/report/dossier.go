@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -100,11 +101,7 @@ func (d *dossier) current(i int) bool { return d.parts[i].run.Revision == d.revi
 // name is a part as a link to its report, called by the last element of its path:
 // manifests repeat, directories do not.
 func (d *dossier) name(i int) string {
-	text := d.links[i]
-	if at := strings.LastIndexByte(text, '/'); at >= 0 && at+1 < len(text) {
-		text = text[at+1:]
-	}
-	return "[" + escape(text) + "](" + d.links[i] + "/README.md)"
+	return "[" + escape(path.Base(d.links[i])) + "](" + d.links[i] + "/README.md)"
 }
 
 func (d *dossier) names(of []int) string {
@@ -233,7 +230,7 @@ func (d *dossier) line(i int) string {
 // part is the first screen of one run, one level down.
 func (d *dossier) part(p *page, i int) {
 	s := d.parts[i]
-	p.heading(2, escape(s.workload()))
+	p.heading(2, escape(s.workload()+": "+path.Base(d.links[i])))
 	p.para("Run %s (%s), revision %s%s, engine %s, host %s/%s, %s. Command: %s", d.name(i), escape(s.run.ID), code(orDash(s.run.Revision)), dirty(s.run.Dirty),
 		escape(s.engineName()), s.run.Host.OS, s.run.Host.Arch, day(s.run.Started), code(s.again()))
 	p.para("Verdict: **%s**. %s", s.verdict(), s.sentence())

@@ -41,7 +41,7 @@ type question struct {
 
 func (d *dossier) asked() []question {
 	return []question{
-		{"Does it help, and by how much?", d.helped(), d.paired((*source).helps)},
+		{"Does it help, and by how much?", d.helped(), append(d.paired((*source).helps), d.other((*source).without)...)},
 		{"What does it cost?", d.each("Output rate with the flag on: ", func(s *source) string { return interval(s.summary.Deltas["output_tok_s"]) }), d.paired((*source).costs)},
 		{"Who pays?", d.each("The long answers that are overtaken; more than 5 % slower, end to end, than their partner with the flag off were: ", func(s *source) string {
 			c := s.slower()["long"]
@@ -134,6 +134,27 @@ func (s *source) helps() string {
 		text += " (" + escape(strings.Join(s.summary.Reasons, "; ")) + ")"
 	}
 	return text
+}
+
+// without is what the first requests of a soak met with the flag off, where a
+// control sent them again, beside what they met with it on.
+func (s *source) without() string {
+	length, ok := s.controlled()
+	asked := map[string]bool{}
+	s.each(results.Off, func(r *results.Record) { asked[r.Request] = true })
+	if !ok || len(asked) == 0 {
+		return ""
+	}
+	met := func(arm string) string {
+		var ttft []float64
+		s.each(arm, func(r *results.Record) {
+			if asked[r.Request] && r.Class == "probe" && r.Planned == "" {
+				ttft = append(ttft, orInf(r.TTFT()))
+			}
+		})
+		return fmt.Sprintf("%s / %s / %s (n = %d)", secs(nearestRank(ttft, 0.5)), secs(nearestRank(ttft, 0.95)), secs(nearestRank(ttft, 1)), len(ttft))
+	}
+	return fmt.Sprintf("a control outside the verdict, the same requests of the first %v: short TTFT, median / p95 / max, %s with the flag off, %s with it on", length, met(results.Off), met(results.On))
 }
 
 // costs is throughput and switching.

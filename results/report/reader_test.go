@@ -363,3 +363,32 @@ func TestStruckRequestsAreNotWrong(t *testing.T) {
 		t.Errorf("a struck request is called a wrong answer, or is not mentioned:%s", answers)
 	}
 }
+
+// A soak that was sent again with the flag off answers whether it helps, too.
+func TestControlOfASoakStandsAmongTheAnswers(t *testing.T) {
+	dir := judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, func(b *audittest.Build) {
+		for _, r := range slices.Clone(b.Records) {
+			r.ID, r.Slot, r.Pair, r.Arm = "2/"+r.Request, 2, 0, results.Off
+			if r.Class == "probe" {
+				r.FirstToken += 9e9
+			}
+			b.Records = append(b.Records, r)
+		}
+		slot := b.Run.Slots[0]
+		slot.Slot, slot.Pair, slot.Arm = 2, 0, results.Off
+		b.Run.Slots = append(b.Run.Slots, slot)
+		b.Plan.Slots = append(slices.Clone(b.Plan.Slots), workloads.Slot{Slot: 2, Arm: results.Off})
+		b.Plan.Options = map[string]string{"control": "15m"}
+		b.Run.PlanHash = b.Plan.Hash()
+	})
+	var s results.Summary
+	readJSON(t, dir, results.SummaryFile, &s)
+	s.Verdict = results.VerdictPass // the audit is not fooled by a control made of the run itself
+	if err := results.WriteJSON(dir, results.SummaryFile, s); err != nil {
+		t.Fatal(err)
+	}
+	page, _ := pages(t, report.Part{Link: "runs/soak", FS: os.DirFS(dir)})
+	if !regexp.MustCompile(`the same requests of the first 15m0s: short TTFT, median / p95 / max, 9\.\d{3} s / .* \(n = 1\) with the flag off, 0\.\d{3} s`).MatchString(page) {
+		t.Errorf("the control is not among the answers:\n%.3000s", page)
+	}
+}
