@@ -57,7 +57,11 @@ func printSummary(out io.Writer, s results.Summary) {
 	if paired {
 		against = "on/off [95 %]"
 	}
-	fmt.Fprintf(w, "\t%s\t%s\t\n", strings.Join(armNames(s), "\t"), against)
+	heads := strings.Join(armNames(s), "\t")
+	if s.Kind == "soak" {
+		heads = strings.Replace(heads, results.Off+"\t", "off (control)\t", 1)
+	}
+	fmt.Fprintf(w, "\t%s\t%s\t\n", heads, against)
 	row("short TTFT median, s", func(a *results.Arm) string { return median(a.TTFTShort) }, ratio(s, "ttft_short"))
 	row("short TTFT max, s", func(a *results.Arm) string { return maximum(a.TTFTShort) }, "")
 	row("output tok/s", func(a *results.Arm) string { return number(a.OutputTokS) }, ratio(s, "output_tok_s"))
