@@ -346,6 +346,11 @@ func TestS92ContentTypes(t *testing.T) {
 				t.Errorf("Content-Type %q: %d %v, want %d", kind, status, o, want)
 			}
 		}
+		for coding, want := range map[string]int{"": 200, "identity": 200, "Identity": 200, "gzip": 415, "deflate, br": 415} {
+			if status, o := r.json("POST", chatPath, body, "Content-Encoding", coding); status != want {
+				t.Errorf("Content-Encoding %q: %d %v, want %d", coding, status, o, want)
+			}
+		}
 		if status, o := r.json("POST", chatPath, "\ufeff"+body); status != 200 {
 			t.Errorf("a BOM in front: %d %v", status, o)
 		}

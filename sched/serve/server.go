@@ -179,14 +179,21 @@ func (s *Server) readCall(w http.ResponseWriter, r *http.Request, decode func(fi
 	return decode(f)
 }
 
-// jsonBody takes application/json with any parameters but a foreign charset.
+// jsonBody takes application/json with any parameters but a foreign charset, as it
+// is: not compressed.
 func jsonBody(r *http.Request) *fault {
+	no := func(why string) *fault {
+		return &fault{status: 415, kind: kindInvalid, code: "unsupported_media_type", message: why}
+	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return &fault{status: 415, kind: kindInvalid, code: "unsupported_media_type", message: "Content-Type must be application/json"}
+		return no("Content-Type must be application/json")
 	}
 	if c := strings.ToLower(params["charset"]); c != "" && c != "utf-8" && c != "utf8" {
-		return &fault{status: 415, kind: kindInvalid, code: "unsupported_media_type", message: "the charset must be utf-8"}
+		return no("the charset must be utf-8")
+	}
+	if c := r.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
+		return no("Content-Encoding must be identity: send the body uncompressed")
 	}
 	return nil
 }
