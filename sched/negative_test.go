@@ -197,6 +197,19 @@ func mutants() []mutant {
 			}
 			return out
 		}},
+		{"a read that would be lost is stopped for a stall", "13", func(m *Machine, e Event) []Action {
+			if e.Kind != Stalled {
+				return m.Step(e, nil)
+			}
+			return inside(m, e, func() { m.engine.ResumePrefill = true }, func() { m.engine.ResumePrefill = false })
+		}},
+		{"a request is stopped for every stall", "21", func(m *Machine, e Event) []Action {
+			out := m.Step(e, nil)
+			if e.Kind == Tokens && m.active != nil {
+				m.active.stalled = false
+			}
+			return out
+		}},
 		{"every boosted request goes with ckpt=0", "15", func(m *Machine, e Event) []Action {
 			if e.Kind == Arrive {
 				e.Request.OneShot = true
@@ -244,11 +257,12 @@ func catch(only string, drive func(*Machine, Event) []Action) (caught error) {
 		}
 		for _, policy := range []string{Budget, Quantum} {
 			for _, e := range []Engine{{CacheMiB: 8192}, {CacheMiB: 8192, ResumePrefill: true, PrefillChunk: worldChunk}} {
-				for seed := range uint64(12) {
+				for seed := range uint64(16) {
 					cfg := testConfig(policy)
 					cfg.Queue = 4
 					w := newWorld(seed, cfg, e, 60, true)
 					w.check.only = only
+					w.fallsMute(seed >= 12)
 					m := w.check.m
 					w.step = func(e Event) []Action { return drive(m, e) }
 					try(w.run)
