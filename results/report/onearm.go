@@ -58,6 +58,9 @@ func (s *source) oneArm(p *page) {
 		rows = append(rows, row)
 	}
 	none := func(hour) string { return dash }
+	if s.run.Kind == "soak" {
+		add("from the first request to the last end", minutes(s.busy(arm)), func(hour) string { return "one hour" })
+	}
 	if a.TTFTShort != nil {
 		add("short TTFT, median / p95 / max", threeOf(a.TTFTShort), func(h hour) string { return h.ttft })
 		add("its 95 % upper end at p95", s.upperEnd(arm), none)
