@@ -35,6 +35,8 @@ func TestTargets(t *testing.T) {
 	}
 	l := l1(t)
 	hours := func(seed uint64) Traffic { return FromLoad(l, seed, time.Hour) }
+	// Long requests with two sequences: 1.035 is the target, and 1.033 what 200 hours
+	// give; 50 of them lie up to 0.003 beside that.
 	targets := []struct {
 		cell                              Cell
 		median, p95, decode, hourly, cost float64
@@ -44,8 +46,8 @@ func TestTargets(t *testing.T) {
 		{Cell{Policy: sched.Budget, ReadSlice: 8192}, 0.5, 3.8, 2.8, 7, 0.033, 1.085},
 		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 8192}, 0.5, 3.7, 3.1, 7.2, 0.029, 1.085},
 		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 2048}, 0.5, 3.4, 3.1, 7.2, 0.029, 1.085},
-		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 8192, Sequences: 2}, 0.4, 2.3, 1.2, 4.7, 0.004, 1.045},
-		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 2048, Sequences: 2}, 0.4, 1.9, 1.2, 3.7, 0.004, 1.045},
+		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 8192, Sequences: 2}, 0.4, 2.3, 1.2, 4.7, 0.004, 1.037},
+		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 2048, Sequences: 2}, 0.4, 1.9, 1.2, 3.7, 0.004, 1.037},
 		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 8192, Sequences: 3}, 0.06, 2.0, 0.72, 4.3, 0.005, 1.035},
 		{Cell{Policy: sched.Budget, ResumePrefill: true, Chunk: 2048, Sequences: 3}, 0.06, 1.6, 0.72, 2.6, 0.005, 1.035},
 	}
