@@ -37,9 +37,12 @@ func (x *exchange) tell(m Moment) {
 // send makes the one attempt. The request carries no GetBody, without which the
 // transport cannot send a body a second time behind our back.
 func (x *exchange) send(accept string) (*http.Response, error) {
+	body := bytes.NewReader(x.call.Body)
 	ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		x.conns++
 		x.reused = i.Reused
+	}, WroteRequest: func(httptrace.WroteRequestInfo) {
+		body.Reset(nil) // the response would hold a whole conversation until it ends
 	}})
 	to := x.c.urls[x.call.API]
 	if to == nil {
@@ -57,7 +60,7 @@ func (x *exchange) send(accept string) (*http.Response, error) {
 	req := (&http.Request{
 		Method: http.MethodPost, URL: to, Host: to.Host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		// A reader that the transport knows: with any other it would write headers and body apart.
-		Body: io.NopCloser(bytes.NewReader(x.call.Body)), ContentLength: int64(len(x.call.Body)),
+		Body: io.NopCloser(body), ContentLength: int64(len(x.call.Body)),
 	}).WithContext(ctx)
 	x.call.Body = nil
 	x.rec.Sent = x.c.Now()
