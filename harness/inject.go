@@ -147,7 +147,8 @@ func (x *injector) readLimits() {
 	}
 	speed := x.run.plan.Speed
 	x.silence, x.load = limits.Silence/speed, limits.Load/speed
-	x.silentRead = x.silence + 0.02*32768/speed // the server's allowance for the first batch of a long read
+	// The server's allowance for the first batch of a read: 20 ms a token.
+	x.silentRead, x.shortRead = x.silence+0.02*32768/speed, x.silence+0.02*128/speed
 }
 
 // limit is how long a struck client may be left in the dark, in seconds.
@@ -160,8 +161,10 @@ func (x *injector) limit(when string) float64 {
 		return x.load + toldWithin
 	case workloads.WhenRead, workloads.WhenRestored:
 		return x.silentRead + toldWithin
-	case workloads.WhenParked: // whoever is parked starves: a STOP to the silent engine starts the limit anew
-		return 2*x.silence + toldWithin
+	case workloads.WhenIdle: // a short question, none of it read
+		return x.shortRead + toldWithin
+	case workloads.WhenParked: // whoever is parked starves: a STOP in the first half of a silence starts the limit anew
+		return 1.5*x.silence + toldWithin
 	}
 	return x.silence + toldWithin
 }

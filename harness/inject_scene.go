@@ -25,7 +25,7 @@ type injector struct {
 	faults string  // path of the stand-in's fault file; "": the engine takes none
 	stage  stage   // every scene starts from a copy
 
-	silence, silentRead, load float64 // how long the server waits for a silent engine, in seconds
+	silence, silentRead, shortRead, load float64 // how long the server waits for a silent engine, in seconds
 }
 
 // signals are the ways that are a signal.
