@@ -12,7 +12,7 @@ import (
 )
 
 func TestBuiltInTargets(t *testing.T) {
-	if got := Targets(); !slices.Equal(got, []string{"beside-llama-server", "forced-parks", "interlude", "llama-server", "ollama", "strata-server", "vllm"}) {
+	if got := Targets(); !slices.Equal(got, []string{"beside-llama-server", "forced-parks", "impatient", "interlude", "llama-server", "ollama", "strata-server", "vllm"}) {
 		t.Errorf("targets %v", got)
 	}
 	for _, name := range Targets() {
