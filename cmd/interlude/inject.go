@@ -32,7 +32,7 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 130 interrupted (what was measured is kept).`,
 		Example: `  interlude inject --speed 20                     # the whole matrix on the stand-in: minutes
   interlude inject --speed 20 --repeat 3          # worst and median of three
-  interlude inject --manifest inject-small --how kill,abort --engine "llama --model my.gguf"
+  interlude inject --manifest inject-small --how kill,abort,silence --target impatient --engine "llama --model my.gguf"
   interlude inject --engine "strata --serve --pack …"`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
