@@ -87,15 +87,25 @@ func belongs(rec *results.Record, other, own *workloads.Expect) string {
 			return other.Exact
 		}
 	case other.JSON != nil:
-		return foreignValue(rec.Text, other.JSON, own.JSON)
+		return foreignValue(rec.Text, other.JSON, own.JSON, chanceOf(own))
 	case other.Calls != nil:
-		return foreignCall(rec.Tools, other.Calls, own.Calls)
+		return foreignCall(rec.Tools, other.Calls, own.Calls, chanceOf(own))
 	}
 	return ""
 }
 
+// chanceOf says how rare a value must be before it is another's. Answers that are
+// only scored come from a model that guesses, and its guesses meet the short values
+// of a hundred other conversations by chance.
+func chanceOf(own *workloads.Expect) rarity {
+	if own.Scored {
+		return rarity{letters: 12, digits: 9, items: 4}
+	}
+	return rarity{letters: 4, digits: 3, items: 1}
+}
+
 // foreignValue finds a distinctive value that other was told and own was not.
-func foreignValue(text string, other, own *workloads.JSONRule) string {
+func foreignValue(text string, other, own *workloads.JSONRule, least rarity) string {
 	v, _ := strictJSON(text)
 	if v == nil {
 		v, _ = dig(text)
@@ -117,7 +127,7 @@ func foreignValue(text string, other, own *workloads.JSONRule) string {
 	}
 	for _, f := range other.Fields {
 		want, _ := strictJSON(string(f.Value))
-		if !distinctive(want) || mine(want) {
+		if !distinctive(want, least) || mine(want) {
 			continue
 		}
 		for _, got := range o.members {
@@ -129,10 +139,10 @@ func foreignValue(text string, other, own *workloads.JSONRule) string {
 	return ""
 }
 
-func foreignCall(calls []results.ToolCall, other, own []workloads.Call) string {
+func foreignCall(calls []results.ToolCall, other, own []workloads.Call, least rarity) string {
 	for _, c := range calls {
 		got, bad := strictJSON(c.Arguments)
-		if len(bad) > 0 || !distinctive(got) || hasCall(own, c.Name, got) {
+		if len(bad) > 0 || !distinctive(got, least) || hasCall(own, c.Name, got) {
 			continue
 		}
 		if hasCall(other, c.Name, got) {

@@ -71,19 +71,27 @@ func decimal(s string) (neg bool, digits string, exp int64) {
 	return neg, short, exp
 }
 
+// rarity is how long a value must be to be told from a chance one: a text in bytes,
+// a number in digits, a list in items.
+type rarity struct{ letters, digits, items int }
+
 // distinctive reports whether a value could hardly be right by chance: it is how
-// a foreign fact is told from a wrong one.
-func distinctive(v any) bool {
+// a foreign fact is told from a wrong one. An object is as rare as its rarest member.
+func distinctive(v any, least rarity) bool {
 	switch x := v.(type) {
 	case string:
-		return len(x) >= 4
+		return len(x) >= least.letters
 	case json.Number:
 		_, d, _ := decimal(x.String())
-		return len(d) >= 3
+		return len(d) >= least.digits
 	case []any:
-		return len(x) > 0
+		return len(x) >= least.items
 	case *object:
-		return len(x.members) > 0
+		for _, m := range x.members {
+			if distinctive(m, least) {
+				return true
+			}
+		}
 	}
 	return false
 }
