@@ -22,6 +22,7 @@ func (l *Loop) Submit(s Spec) (*Request, error) {
 		return nil, &Rejected{Status: 400, Message: fmt.Sprintf("prompt (%d tokens) + budget (%d) exceeds the context (%d)", len(s.Prompt), s.MaxNew, n)}
 	}
 	r := &Request{loop: l, spec: s, params: s.Params, ids: slices.Grow(slices.Clone(s.Prompt), min(s.MaxNew, 4096))}
+	r.spec.Prompt = r.ids[:len(s.Prompt):len(s.Prompt)] // one copy a request, the loop's
 	r.buf.notify = make(chan struct{}, 1)
 	if l.cfg.Machine.Policy != sched.FIFO && r.params.Temperature > 0 && r.params.Seed == 0 {
 		// A sampled request may be split: every GEN of it must draw alike.

@@ -146,6 +146,7 @@ func (s *Server) serveGeneration(decode func(fields) (*call, *fault)) http.Handl
 			fault.write(w)
 			return
 		}
+		c.forget()
 		a := &answer{s: s, call: c, req: req, id: id, arrived: arrived, created: arrived.Unix()}
 		s.metrics.ended(a.run(w, r))
 	}
