@@ -1,7 +1,6 @@
 package audittest
 
 import (
-	"os"
 	"path/filepath"
 
 	"interlude/audit"
@@ -27,7 +26,7 @@ func Make(parent string, o Options, plant func(*Build)) (string, error) {
 // Judge says of a run directory what cmd says of one: the audit's opinion and the
 // summary.
 func Judge(dir string) (*audit.Report, results.Summary, error) {
-	fsys := os.DirFS(dir)
+	fsys := results.Dir(dir)
 	r, err := audit.Judge(fsys, Counter())
 	if err != nil {
 		return nil, results.Summary{}, err

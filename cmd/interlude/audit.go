@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -34,7 +33,7 @@ Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it i
 			if err != nil {
 				return err
 			}
-			judged.Findings = append(judged.Findings, audit.Stored(os.DirFS(args[0]), s)...)
+			judged.Findings = append(judged.Findings, audit.Stored(results.Dir(args[0]), s)...)
 			out := cmd.OutOrStdout()
 			if asJSON {
 				b, err := indentJSON(judged.Findings)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"text/tabwriter"
 
@@ -53,12 +52,12 @@ func loadCompared(dir string) (comparedRun, error) {
 	if !isFile(filepath.Join(dir, "summary.json")) {
 		return r, notJudged(dir)
 	}
-	data, err := results.Open(os.DirFS(dir))
+	data, err := results.Open(results.Dir(dir))
 	if err != nil {
 		return r, fmt.Errorf("open run %s: %w", dir, err)
 	}
 	r.run = data.Run
-	b, err := report.JSON(os.DirFS(dir))
+	b, err := report.JSON(results.Dir(dir))
 	if err == nil {
 		err = strictJSON(b, &r.summary)
 	}

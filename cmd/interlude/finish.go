@@ -39,7 +39,7 @@ func finish(dir string) (results.Summary, error) {
 // twice makes the run INVALID.
 func judge(dir string) (results.Summary, *audit.Report, error) {
 	var s results.Summary
-	fsys := os.DirFS(dir)
+	fsys := results.Dir(dir)
 	data, err := results.Open(fsys)
 	if err != nil {
 		return s, nil, fmt.Errorf("open run %s: %w", dir, err)
@@ -103,7 +103,7 @@ func cellsOf(dir string) ([]results.Cell, error) {
 
 // writeReport renders the page and its plots into the run directory.
 func writeReport(dir string) error {
-	files, err := report.Render(os.DirFS(dir))
+	files, err := report.Render(results.Dir(dir))
 	if err != nil {
 		return fmt.Errorf("report %s: %w", dir, err)
 	}

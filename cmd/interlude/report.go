@@ -88,7 +88,7 @@ func dossier(dirs []string, format string) ([]byte, error) {
 		if !isFile(filepath.Join(dir, "summary.json")) {
 			return nil, notJudged(dir)
 		}
-		parts = append(parts, report.Part{Link: filepath.ToSlash(link), FS: os.DirFS(dir)})
+		parts = append(parts, report.Part{Link: filepath.ToSlash(link), FS: results.Dir(dir)})
 	}
 	switch format {
 	case "", "md":
@@ -125,7 +125,7 @@ func notJudged(dir string) error {
 
 // render makes one format of a judged run without writing anything.
 func render(dir, format string) ([]byte, error) {
-	fsys := os.DirFS(dir)
+	fsys := results.Dir(dir)
 	formats := map[string]func(fs.FS) ([]byte, error){
 		"": markdown, "md": markdown, "pr": report.PR, "json": report.JSON, "gobench": report.GoBench, "trace": report.Trace,
 	}
@@ -153,7 +153,7 @@ func newShow() *cobra.Command {
   interlude show results/runs/<run> 3/P1    # in slot 3`,
 		Args: exactly(2, "a run directory and a request"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := report.Show(os.DirFS(args[0]), args[1])
+			b, err := report.Show(results.Dir(args[0]), args[1])
 			if err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func newPublish() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			files, err := report.Publish(os.DirFS(dir), private(), time.Now().UTC().Format(time.RFC3339))
+			files, err := report.Publish(results.Dir(dir), private(), time.Now().UTC().Format(time.RFC3339))
 			if err != nil {
 				return err
 			}

@@ -173,7 +173,7 @@ func (o simulateOptions) traffic() (workloads.LoadShape, func(seed uint64) simul
 }
 
 func (o simulateOptions) predict(out io.Writer) error {
-	data, err := results.Open(os.DirFS(o.run))
+	data, err := results.Open(results.Dir(o.run))
 	if err != nil {
 		return fmt.Errorf("open run %s: %w", o.run, err)
 	}

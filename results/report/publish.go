@@ -14,8 +14,12 @@ import (
 	"interlude/results"
 )
 
-// publishLimit is how many bytes a published run may have.
-const publishLimit = 5 << 20
+// publishLimit is how many bytes a published run may have; a log, a journal or
+// samples of more than packLimit travel packed (results.Packed).
+const (
+	publishLimit = 5 << 20
+	packLimit    = 1 << 20
+)
 
 // Publish chooses what a reader of a run needs: always the plan, the records and
 // what follows from them, then logs and samples while they fit into 5 MiB. hide
@@ -62,7 +66,28 @@ func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 		}
 		files[results.EventsFile] = append(append(files[results.EventsFile], line...), '\n')
 	}
-	return files, nil
+	return files, packLarge(files)
+}
+
+// packLarge packs what is large and nobody reads on a page.
+func packLarge(files Files) error {
+	for name, raw := range files {
+		if !packs(name, len(raw)) {
+			continue
+		}
+		small, err := results.Pack(raw)
+		if err != nil {
+			return fmt.Errorf("publish: %s: %w", name, err)
+		}
+		delete(files, name)
+		files[name+results.Packed] = small
+	}
+	return nil
+}
+
+func packs(name string, size int) bool {
+	rank := telling(name)
+	return size > packLimit && rank >= 1 && rank <= 3
 }
 
 // fill adds the other files, the most telling first, while they fit.
@@ -70,18 +95,14 @@ func fill(fsys fs.FS, files Files, room int) (left []string, err error) {
 	type candidate struct {
 		name string
 		rank int
-		size int
 	}
 	var list []candidate
 	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || files[name] != nil || strings.HasPrefix(path.Base(name), ".") {
 			return err
 		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		list = append(list, candidate{name, telling(name), int(info.Size())})
+		name = strings.TrimSuffix(name, results.Packed) // of a copy that is published again
+		list = append(list, candidate{name, telling(name)})
 		return nil
 	})
 	if err != nil {
@@ -94,8 +115,7 @@ func fill(fsys fs.FS, files Files, room int) (left []string, err error) {
 		return strings.Compare(a.name, b.name)
 	})
 	for _, c := range list {
-		// The entry about what is left out needs some room itself.
-		if c.rank == never || c.size > room-4096 {
+		if c.rank == never {
 			left = append(left, c.name)
 			continue
 		}
@@ -103,8 +123,22 @@ func fill(fsys fs.FS, files Files, room int) (left []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("publish: %w", err)
 		}
+		size := len(raw)
+		if packs(c.name, size) {
+			small, err := results.Pack(raw)
+			if err != nil {
+				return nil, fmt.Errorf("publish: %s: %w", c.name, err)
+			}
+			size = len(small)
+		}
+		// The entry about what is left out needs some room itself, and so does what
+		// packs a little worse without its paths.
+		if size > room-4096 {
+			left = append(left, c.name)
+			continue
+		}
 		files[c.name] = raw
-		room -= len(raw)
+		room -= size
 	}
 	return left, nil
 }

@@ -2,10 +2,13 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -420,7 +423,11 @@ func TestShow(t *testing.T) {
 func TestPublish(t *testing.T) {
 	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
 		b.Events = append(b.Events, results.Event{Kind: "server_start", Text: "started on host buildbox-17 in /home/someone/x"})
-		b.Logs[2] += "cwd /home/someone/x\n" + strings.Repeat("a line that nobody needs\n", 300_000)
+		noise := make([]byte, 8<<20)
+		draw := rand.NewChaCha8([32]byte{})
+		draw.Read(noise)
+		b.Logs[2] += "cwd /home/someone/x\n" + base64.StdEncoding.EncodeToString(noise)
+		b.Logs[3] += "cwd /home/someone/x\n" + strings.Repeat("a line that nobody needs\n", 300_000)
 	})
 	files, _ := render(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "README.md"), files["README.md"], 0o644); err != nil {
@@ -440,8 +447,8 @@ func TestPublish(t *testing.T) {
 	if total > 5<<20 {
 		t.Errorf("%d bytes", total)
 	}
-	if out["slots/02/engine.log"] != nil || out["slots/01/engine.log"] == nil {
-		t.Error("the one log that does not fit should be left out, the others kept")
+	if out["slots/02/engine.log"] != nil || out["slots/02/engine.log.gz"] != nil || out["slots/01/engine.log"] == nil || out["slots/03/engine.log.gz"] == nil {
+		t.Error("the one log that does not fit should be left out, a large one packed, the others kept")
 	}
 	copied := filepath.Join(t.TempDir(), "copy")
 	for name, data := range out {
@@ -452,6 +459,14 @@ func TestPublish(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	long, err := fs.ReadFile(results.Dir(copied), "slots/03/engine.log")
+	if err != nil || !bytes.Contains(long, []byte("a line that nobody needs")) || bytes.Contains(long, []byte("/home/someone")) {
+		t.Errorf("the packed log: %d bytes, %v", len(long), err)
+	}
+	twice, err := report.Publish(results.Dir(copied), nil, "2026-11-30T00:00:00Z")
+	if err != nil || !bytes.Equal(twice["slots/03/engine.log.gz"], out["slots/03/engine.log.gz"]) {
+		t.Errorf("a copy of the copy differs: %v", err)
 	}
 	r, _, err := audittest.Judge(copied)
 	if err != nil {
