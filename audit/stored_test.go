@@ -59,6 +59,32 @@ func TestStoredPagesMustFitTheRecords(t *testing.T) {
 	}
 }
 
+// TestStoredSlopesWithoutSamples: a copy that left its samples out is not accused of
+// slopes that nobody can compute again.
+func TestStoredSlopesWithoutSamples(t *testing.T) {
+	dir, _, s := summarise(t, audittest.Options{}, nil)
+	stored, steep := s, 1e6
+	stored.Slopes = map[string]results.Slope{"engine_rss_bytes": {PerHour: &steep}}
+	if err := results.WriteJSON(dir, results.SummaryFile, stored); err != nil {
+		t.Fatal(err)
+	}
+	failed := func() (failed bool) {
+		for _, f := range audit.Stored(os.DirFS(dir), s) {
+			failed = failed || f.Status == audit.Fail
+		}
+		return failed
+	}
+	if !failed() {
+		t.Error("a slope that the samples do not give is believed")
+	}
+	if err := os.Remove(filepath.Join(dir, results.SamplesFile)); err != nil {
+		t.Fatal(err)
+	}
+	if failed() {
+		t.Error("a slope is held against a copy without samples")
+	}
+}
+
 // Records that were taken away are the ledger's fault and not the server's, which
 // counted right.
 func TestDeletedRecordsBreakNoServer(t *testing.T) {

