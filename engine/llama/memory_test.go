@@ -20,7 +20,7 @@ import (
 // The growth, in KiB per 1,000 GENs, that a run must rule out with its whole 95 %
 // interval. A long one proves that there is no leak to speak of: at one GEN a second
 // it would be under a MiB an hour. A short one sees the heap settle, and still finds
-// a conversation in ten that is not given back.
+// that one dropped conversation in four is not given back.
 const (
 	longMark  = 256.0
 	shortMark = 10240.0
