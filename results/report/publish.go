@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -25,8 +26,8 @@ const (
 // what follows from them, then logs and samples while they fit into 5 MiB. hide
 // lists texts that must not travel (a host name, a home directory); they are
 // replaced in every file but the plan and the records, whose bytes are hashed; a
-// hidden text in one of those is an error. Absolute paths lose their folders. at (RFC 3339) dates the entry that
-// events.jsonl gets about what was left out.
+// hidden text in one of those is an error. Absolute paths lose their folders.
+// at (RFC 3339) dates the entry that events.jsonl gets about what was left out.
 func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 	files := Files{}
 	size := 0
@@ -71,7 +72,8 @@ func Publish(fsys fs.FS, hide []string, at string) (Files, error) {
 
 // packLarge packs what is large and nobody reads on a page.
 func packLarge(files Files) error {
-	for name, raw := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) { // of now: what is packed joins them
+		raw := files[name]
 		if !packs(name, len(raw)) {
 			continue
 		}
@@ -97,12 +99,15 @@ func fill(fsys fs.FS, files Files, room int) (left []string, err error) {
 		rank int
 	}
 	var list []candidate
+	seen := map[string]bool{}
 	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || files[name] != nil || strings.HasPrefix(path.Base(name), ".") {
 			return err
 		}
 		name = strings.TrimSuffix(name, results.Packed) // of a copy that is published again
-		list = append(list, candidate{name, telling(name)})
+		if !seen[name] {
+			list, seen[name] = append(list, candidate{name, telling(name)}), true
+		}
 		return nil
 	})
 	if err != nil {

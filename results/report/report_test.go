@@ -2,13 +2,10 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
-	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -417,81 +414,6 @@ func TestShow(t *testing.T) {
 	}
 	if _, err := report.Show(dir, "Q9"); err == nil || !strings.Contains(err.Error(), "P1") {
 		t.Errorf("an unknown request is not answered with those there are: %v", err)
-	}
-}
-
-func TestPublish(t *testing.T) {
-	dir := judged(t, audittest.Options{}, func(b *audittest.Build) {
-		b.Events = append(b.Events, results.Event{Kind: "server_start", Text: "started on host buildbox-17 in /home/someone/x"})
-		noise := make([]byte, 8<<20)
-		draw := rand.NewChaCha8([32]byte{})
-		draw.Read(noise)
-		b.Logs[2] += "cwd /home/someone/x\n" + base64.StdEncoding.EncodeToString(noise)
-		b.Logs[3] += "cwd /home/someone/x\n" + strings.Repeat("a line that nobody needs\n", 300_000)
-	})
-	files, _ := render(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), files["README.md"], 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := report.Publish(os.DirFS(dir), []string{"buildbox-17", "/home/someone"}, "2026-11-30T00:00:00Z")
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := 0
-	for name, data := range out {
-		total += len(data)
-		if bytes.Contains(data, []byte("buildbox-17")) || bytes.Contains(data, []byte("/home/someone")) {
-			t.Errorf("%s still names the machine", name)
-		}
-	}
-	if total > 5<<20 {
-		t.Errorf("%d bytes", total)
-	}
-	if out["slots/02/engine.log"] != nil || out["slots/02/engine.log.gz"] != nil || out["slots/01/engine.log"] == nil || out["slots/03/engine.log.gz"] == nil {
-		t.Error("the one log that does not fit should be left out, a large one packed, the others kept")
-	}
-	copied := filepath.Join(t.TempDir(), "copy")
-	for name, data := range out {
-		path := filepath.Join(copied, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	long, err := fs.ReadFile(results.Dir(copied), "slots/03/engine.log")
-	if err != nil || !bytes.Contains(long, []byte("a line that nobody needs")) || bytes.Contains(long, []byte("/home/someone")) {
-		t.Errorf("the packed log: %d bytes, %v", len(long), err)
-	}
-	twice, err := report.Publish(results.Dir(copied), nil, "2026-11-30T00:00:00Z")
-	if err != nil || !bytes.Equal(twice["slots/03/engine.log.gz"], out["slots/03/engine.log.gz"]) {
-		t.Errorf("a copy of the copy differs: %v", err)
-	}
-	r, _, err := audittest.Judge(copied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := r.Worst(); w != "" && w != results.Note {
-		t.Errorf("the copy is judged %s", w)
-	}
-	named := map[string]bool{}
-	for _, f := range r.Findings {
-		if f.Status == audit.NotRun {
-			named[f.Check] = true
-		}
-	}
-	if !named["trimmed_copy"] || !named["lost_prefix"] {
-		t.Errorf("the audit of a trimmed copy does not say what became NotRun: %v", named)
-	}
-	if _, err := report.Publish(os.DirFS(dir), []string{"Follow the directives"}, ""); err != nil {
-		t.Logf("as it should: %v", err)
-	}
-	if _, err := report.Publish(os.DirFS(dir), []string{"paired with"}, ""); err != nil {
-		t.Errorf("a text that is nowhere cannot be in the way: %v", err)
-	}
-	if _, err := report.Publish(os.DirFS(dir), []string{`"class":"probe"`}, ""); err == nil {
-		t.Error("a hidden text in the records is not refused")
 	}
 }
 
