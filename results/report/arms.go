@@ -88,11 +88,13 @@ var variable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // environment sets, for a shell, the variables that the servers' commands read.
 func (s *source) environment() string {
+	var names []string
 	text := ""
 	for _, slot := range s.run.Slots {
 		for _, m := range variable.FindAllStringSubmatch(strings.Join(slot.Argv, " "), -1) {
-			if set := m[1] + "=/path/to/it "; !strings.Contains(text, set) {
-				text += set
+			if !slices.Contains(names, m[1]) {
+				names = append(names, m[1])
+				text += m[1] + "=/path/to/it "
 			}
 		}
 	}

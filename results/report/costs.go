@@ -46,8 +46,8 @@ func (s *source) switchText(arm string) string {
 // switchWhole says what the percentages of switchText are shares of.
 const switchWhole = "The share of the switch cost is of the time from an arm's first request to its last end, summed over its slots."
 
-// tripsText is the right round trips of an arm, of those asked for: a call and the
-// answer to its result are two turns of class tool.
+// tripsText is the right round trips of an arm's complete slots, of those asked for:
+// a call and the answer to its result are two turns of class tool.
 func (s *source) tripsText(arm string) string {
 	type talk struct {
 		slot         int
@@ -55,7 +55,7 @@ func (s *source) tripsText(arm string) string {
 	}
 	turns := map[talk]int{}
 	s.each(arm, func(r *results.Record) {
-		if r.Class == "tool" && r.Planned == "" {
+		if r.Class == "tool" && r.Planned == "" && s.whole(r.Slot) {
 			turns[talk{r.Slot, r.Conversation}]++
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"interlude/results"
 	"interlude/results/stats"
@@ -98,14 +99,19 @@ func (p *plan) facts(kind string) stats.Facts {
 	return stats.Facts{Kind: kind, Primary: p.Primary, Margin: p.Margin, Guards: p.Guards, Pairs: len(pairs), Budgets: p.Budgets}
 }
 
-// each calls f for every measured record of an arm that counts: complete pairs
-// outside A/A, and control arms.
+// each calls f for every measured record of an arm outside A/A, those of slots that
+// are not complete too.
 func (s *source) each(arm string, f func(*results.Record)) {
 	for i := range s.records {
 		if r := &s.records[i]; r.Arm == arm && !r.AA {
 			f(r)
 		}
 	}
+}
+
+// whole reports whether a slot is complete: statistics of an arm are of these alone.
+func (s *source) whole(slot int) bool {
+	return slices.ContainsFunc(s.run.Slots, func(x results.SlotInfo) bool { return x.Slot == slot && x.Complete })
 }
 
 // arms lists the arms of the run, off and on first.

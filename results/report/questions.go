@@ -140,21 +140,12 @@ func (s *source) helps() string {
 // control sent them again, beside what they met with it on.
 func (s *source) without() string {
 	length, ok := s.controlled()
-	asked := map[string]bool{}
-	s.each(results.Off, func(r *results.Record) { asked[r.Request] = true })
+	asked := s.askedAgain()
 	if !ok || len(asked) == 0 {
 		return ""
 	}
-	met := func(arm string) string {
-		var ttft []float64
-		s.each(arm, func(r *results.Record) {
-			if asked[r.Request] && r.Class == "probe" && r.Planned == "" {
-				ttft = append(ttft, orInf(r.TTFT()))
-			}
-		})
-		return fmt.Sprintf("%s / %s / %s (n = %d)", secs(nearestRank(ttft, 0.5)), secs(nearestRank(ttft, 0.95)), secs(nearestRank(ttft, 1)), len(ttft))
-	}
-	return fmt.Sprintf("a control outside the verdict, the same requests of the first %v: short TTFT, median / p95 / max, %s with the flag off, %s with it on", length, met(results.Off), met(results.On))
+	return fmt.Sprintf("a control outside the verdict, the same requests of the first %v: short TTFT, median / p95 / max, %s with the flag off, %s with it on",
+		length, s.metBy(results.Off, asked), s.metBy(results.On, asked))
 }
 
 // costs is throughput and switching.

@@ -221,6 +221,10 @@ func TestNumbersNameTheirAggregation(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^\| tool round trips right +\| +8 of 8 \| +8 of 8 \|`).MatchString(page) {
 		t.Error("round trips without how many")
 	}
+	_, page = render(t, judged(t, audittest.Options{Manifest: "paired-short", Pairs: 4}, func(b *audittest.Build) { b.Run.Slots[len(b.Run.Slots)-1].Complete = false }))
+	if row := regexp.MustCompile(`(?m)^\| tool round trips right .*$`).FindString(page); !strings.Contains(row, " 6 of 6 ") || !strings.Contains(row, " 8 of 8 ") {
+		t.Errorf("what a slot that broke off asked for is held against the others: %s", row)
+	}
 }
 
 // The block of a run of one arm has no arm that was not run.
@@ -390,5 +394,14 @@ func TestControlOfASoakStandsAmongTheAnswers(t *testing.T) {
 	page, _ := pages(t, report.Part{Link: "runs/soak", FS: os.DirFS(dir)})
 	if !regexp.MustCompile(`the same requests of the first 15m0s: short TTFT, median / p95 / max, 9\.\d{3} s / .* \(n = 1\) with the flag off, 0\.\d{3} s`).MatchString(page) {
 		t.Errorf("the control is not among the answers:\n%.3000s", page)
+	}
+	var run results.Run
+	readJSON(t, dir, results.RunFile, &run)
+	run.Slots[1].Complete = false
+	if err := results.WriteJSON(dir, results.RunFile, run); err != nil {
+		t.Fatal(err)
+	}
+	if page, _ := pages(t, report.Part{Link: "runs/soak", FS: os.DirFS(dir)}); strings.Contains(page, "with the flag off, 0.") {
+		t.Error("half a control answers")
 	}
 }
