@@ -34,16 +34,21 @@ func TestDecodeHasAnOwner(t *testing.T) {
 		if decode < 0.05 {
 			t.Fatalf("the probe decodes for %.3f s: too short to be missed", decode)
 		}
+		found := false
 		for _, f := range r.Findings {
 			if f.Check != "probe_time_explained" {
 				continue
 			}
+			found = true
 			if f.Status != status {
 				t.Errorf("%v late: %s: %s", late, f.Status, f.Text)
 			}
 			if status == "fail" && (len(f.Records) != 1 || !strings.Contains(f.Text, "1 of ")) {
 				t.Errorf("names %v: %s", f.Records, f.Text)
 			}
+		}
+		if !found {
+			t.Errorf("%v late: the check left no finding:\n%s", late, dump(r))
 		}
 	}
 }
