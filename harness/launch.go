@@ -362,16 +362,17 @@ func secret(low string) bool {
 	return strings.Contains(low, "key") || strings.Contains(low, "token") && !strings.Contains(low, "tokenizer") || strings.Contains(low, "secret") || strings.Contains(low, "password")
 }
 
-// maskWords is a command without the values of flags whose name says that they are
-// secret. A placeholder is none.
+// maskWords is a command without the values of flags and variables whose name says
+// that they are secret. A placeholder is none.
 func maskWords(words []string) []string {
 	out := slices.Clone(words)
 	hide := false
 	for i, w := range out {
 		name, value, given := strings.Cut(w, "=")
-		flag := strings.HasPrefix(w, "-") && secret(strings.ToLower(name))
+		named := secret(strings.ToLower(name))
+		flag := named && strings.HasPrefix(w, "-")
 		switch {
-		case flag && given && !strings.HasPrefix(value, "{"):
+		case named && given && !strings.HasPrefix(value, "{"): // --key=… or, behind env, KEY=…
 			out[i] = name + "=(not recorded)"
 		case hide && !strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "{"):
 			out[i] = "(not recorded)"

@@ -328,8 +328,8 @@ func TestStateIsCopied(t *testing.T) {
 
 // What is recorded of a command keeps its placeholders and loses its secrets.
 func TestRecordedCommandHoldsNoSecret(t *testing.T) {
-	got := strings.Join(maskWords([]string{"{env:PROGRAM}", "--api-key", "hunter2", "--token=hunter3", "--tokenizer", "m.gguf", "--api-key", "{env:KEY}", "--key", "-v"}), " ")
-	if want := "{env:PROGRAM} --api-key (not recorded) --token=(not recorded) --tokenizer m.gguf --api-key {env:KEY} --key -v"; got != want {
+	got := strings.Join(maskWords([]string{"env", "API_KEY=hunter1", "{env:PROGRAM}", "--api-key", "hunter2", "--token=hunter3", "--tokenizer", "m.gguf", "--api-key", "{env:KEY}", "--key", "-v"}), " ")
+	if want := "env API_KEY=(not recorded) {env:PROGRAM} --api-key (not recorded) --token=(not recorded) --tokenizer m.gguf --api-key {env:KEY} --key -v"; got != want {
 		t.Errorf("recorded as %q, want %q", got, want)
 	}
 }
