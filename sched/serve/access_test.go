@@ -93,14 +93,11 @@ func TestS94Keys(t *testing.T) {
 	inBubble(t, `"api_key":["key-one","key-two"]`, "", func(r *rig) {
 		for header, want := range map[string]int{
 			"Bearer key-one": 200, "bearer key-one": 200, "BEARER key-two": 200, "Bearer  key-one": 200,
-			"": 401, "Bearer": 401, "Bearer ": 401, "Bearer key-on": 401, "Bearer key-one ": 401, "Bearer KEY-ONE": 401, "Basic key-one": 401, "key-one": 401,
+			"": 401, "Bearer": 401, "Bearer key-on": 401, "Bearer KEY-ONE": 401, "Basic key-one": 401, "key-one": 401,
 		} {
 			var headers []string
 			if header != "" {
 				headers = []string{"Authorization", header}
-			}
-			if strings.HasSuffix(header, " ") { // the transport trims; so does HTTP
-				continue
 			}
 			status, o := r.json("GET", "/v1/models", nil, headers...)
 			if status != want || want == 401 && o.str("error.type") != kindKey {

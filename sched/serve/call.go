@@ -290,10 +290,10 @@ func (s *Server) fit(c *call) *fault {
 	return nil
 }
 
-// forget lets go of the conversation and its ids once the loop has its own copy: a
-// long one waits for minutes, and would be kept three times.
+// forget lets go of the conversation, its images and its ids once the loop has its
+// own copy: a long one waits for minutes, and would be kept three times.
 func (c *call) forget() {
-	c.conv.Messages, c.prompt.IDs, c.spec.Prompt = nil, nil, nil
+	c.conv.Messages, c.conv.pictures, c.prompt.IDs, c.spec.Prompt = nil, nil, nil, nil
 }
 
 // release removes what the request left on disk.
