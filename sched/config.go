@@ -40,7 +40,7 @@ type Config struct {
 	ReadSlice     int           // tokens, SliceAuto or SliceOff
 	Replay        bool          // parked requests survive the engine's death
 	Silence       time.Duration // no line for this long: the engine is killed; 0: no limit
-	SilenceToken  time.Duration // added per unread token before the first PP, up to SilenceTokens
+	SilenceToken  time.Duration // added per unread token before the first token, up to SilenceTokens
 	SilenceTokens int
 	Backoff       time.Duration // before the second reload in a row, doubled after each
 	BackoffMax    time.Duration
