@@ -110,7 +110,10 @@ func (m *Machine) silence() time.Duration {
 		return 0
 	}
 	if r.state == StateStopping {
-		return r.gen.patience + m.limitOfSilence(r) // an engine that ignores STOP goes on talking
+		if r.gen.giveUp != 0 {
+			return r.gen.giveUp
+		}
+		return r.gen.stopAt + m.limitOfSilence(r) // an engine that ignores STOP goes on talking
 	}
 	return m.line + m.limitOfSilence(r)
 }
@@ -153,7 +156,7 @@ func (m *Machine) wake() bool {
 	if at := m.silence(); at != 0 && m.now >= at {
 		m.killed = true
 		why := ReasonSilent
-		if r := m.active; r.state == StateStopping && r.gen.patience == r.gen.stopAt {
+		if r := m.active; r.state == StateStopping && r.gen.giveUp == 0 {
 			why = ReasonDrain
 		}
 		m.emit(Action{Kind: Kill, Reason: why})

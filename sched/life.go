@@ -76,9 +76,11 @@ func (m *Machine) stop(r *request, why Reason) {
 	if !r.gen.resumed || r.state == StateStopping {
 		return
 	}
-	r.gen.stopAt, r.gen.patience = m.now, m.now
-	if m.now-m.line >= m.limitOfSilence(r)/stallShare {
-		r.gen.patience = m.line // who waits for the end of a silence is not made to wait anew
+	r.gen.stopAt, r.gen.giveUp = m.now, 0
+	if limit := m.limitOfSilence(r); m.now-m.line >= limit/stallShare {
+		// Who waits for the end of a silence is not made to wait anew. Fixed here, since
+		// the limit shrinks with each line of an engine that does answer.
+		r.gen.giveUp = m.line + limit
 	}
 	m.set(r, StateStopping)
 	m.emit(Action{Kind: Stop, ID: r.id, Reason: why})

@@ -98,7 +98,7 @@ type gen struct {
 	last     time.Duration // of the latest tokens
 	count    int           // output tokens of this GEN
 	stopAt   time.Duration
-	patience time.Duration // since when the limit of the drain counts: the STOP, or the last line before a silence
+	giveUp   time.Duration // when a STOP into a silence has waited long enough; 0: the limit counts from stopAt
 	why      Reason        // of the STOP, asked for or written
 	run      time.Duration // since when it runs: its start or the end of what it had to read again; slices of one read share it
 	reread   bool          // reading what was read before: not running
