@@ -132,6 +132,15 @@ func (e *evidence) controls(pair int) bool {
 	return pair == 0 && e.plan != nil && e.plan.Control() > 0
 }
 
+// gravity is the weight of what one answer proves. What is outside the verdict, a
+// control's answer, is only told: it may be another server's, or the flag's off.
+func (e *evidence) gravity(rec *results.Record) string {
+	if e.controls(rec.Pair) || rec.Arm != results.Off && rec.Arm != results.On {
+		return results.Note
+	}
+	return results.Broken
+}
+
 // measured reports whether a record counts: warm-ups and canaries do not, nor
 // does a slot outside the plan.
 func measured(rec *results.Record) bool {

@@ -31,7 +31,7 @@ func (e *evidence) checkLeaks() {
 			continue
 		}
 		found++
-		e.fail(check, results.Broken, []string{rec.ID}, excerpt(rec.Text, strings.Index(rec.Text, what)),
+		e.fail(check, e.gravity(rec), []string{rec.ID}, excerpt(rec.Text, strings.Index(rec.Text, what)),
 			"%s (arm %s, conversation %s) was answered with what belongs to %s: %s", rec.ID, rec.Arm, rec.Conversation, owner, what)
 	}
 	if found == 0 {

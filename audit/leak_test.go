@@ -37,3 +37,21 @@ func TestGuessesAreNobodyElses(t *testing.T) {
 		}
 	}
 }
+
+// TestControlsAreOutsideTheVerdict: what another server says, or ours in a soak's
+// control, is told and breaks nothing.
+func TestControlsAreOutsideTheVerdict(t *testing.T) {
+	e := &evidence{plan: &workloads.Plan{Options: map[string]string{"control": "1m"}}}
+	if e.plan.Control() == 0 {
+		t.Fatal("the plan has no control")
+	}
+	for _, tt := range []struct {
+		arm  string
+		pair int
+		want string
+	}{{"on", 1, results.Broken}, {"off", 1, results.Broken}, {"off", 0, results.Note}, {"np1", 0, results.Note}, {"np1", 1, results.Note}} {
+		if got := e.gravity(&results.Record{Arm: tt.arm, Pair: tt.pair}); got != tt.want {
+			t.Errorf("arm %s, pair %d: %s, want %s", tt.arm, tt.pair, got, tt.want)
+		}
+	}
+}

@@ -45,7 +45,9 @@ func (e *evidence) storedSummary(fsys fs.FS, fresh results.Summary) {
 		for _, v := range []any{have, want} {
 			if m, ok := v.(map[string]any); ok {
 				delete(m, "slopes")
-				delete(m, "verdict")
+				if fresh.Kind != "ab" { // of pairs no verdict rests on a slope
+					delete(m, "verdict")
+				}
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func (e *evidence) checkTokens() {
 			continue
 		}
 		found++
-		e.fail(check, results.Broken, []string{rec.ID}, excerpt(rec.Text, at),
+		e.fail(check, e.gravity(rec), []string{rec.ID}, excerpt(rec.Text, at),
 			"%s (arm %s) %s %q at byte %d of its answer; the rule says %q", rec.ID, rec.Arm, kind, run, at, excerpt(want, at))
 	}
 	if found == 0 {

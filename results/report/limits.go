@@ -101,11 +101,12 @@ func (s *source) sawImage() bool {
 	return slices.ContainsFunc(s.summary.Cells, func(c results.Cell) bool { return c.When == "image" && c.Pass != nil })
 }
 
-// longestSoak is the longest measured time of a soak, in seconds at ×1.
+// longestSoak is the longest measured time of a soak in seconds, whatever its speed:
+// what drifts does not drift faster.
 func longestSoak(parts []*source) (longest float64) {
 	for _, s := range parts {
 		if s.run.Kind == "soak" {
-			longest = max(longest, s.busy(s.onlyArm())*max(1, s.run.Speed))
+			longest = max(longest, s.busy(s.onlyArm()))
 		}
 	}
 	return longest

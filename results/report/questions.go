@@ -45,6 +45,9 @@ func (d *dossier) asked() []question {
 		{"What does it cost?", d.each("Output rate with the flag on: ", func(s *source) string { return interval(s.summary.Deltas["output_tok_s"]) }), d.paired((*source).costs)},
 		{"Who pays?", d.each("The long answers that are overtaken; more than 5 % slower, end to end, than their partner with the flag off were: ", func(s *source) string {
 			c := s.slower()["long"]
+			if c[1] == 0 {
+				return ""
+			}
 			return fmt.Sprintf("%d of %d", c[0], c[1])
 		}), append(d.paired((*source).payers), d.other((*source).pauses)...)},
 		{"Does it break anything?", d.broke(), append(d.paired((*source).kept), d.other((*source).kept)...)},
@@ -56,7 +59,9 @@ func (d *dossier) each(lead string, of func(*source) string) string {
 	var list []string
 	for i, s := range d.parts {
 		if s.run.Kind == "ab" && !s.invalid() {
-			list = append(list, of(s)+" ("+d.name(i)+")")
+			if said := of(s); said != "" {
+				list = append(list, said+" ("+d.name(i)+")")
+			}
 		}
 	}
 	if len(list) == 0 {
