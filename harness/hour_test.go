@@ -1,12 +1,10 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,9 +14,6 @@ import (
 	"time"
 
 	"interlude/audit"
-	"interlude/engine"
-	"interlude/engine/emulate"
-	"interlude/engine/process"
 	"interlude/harness/client"
 	"interlude/harness/liar"
 	"interlude/harness/observe"
@@ -26,63 +21,10 @@ import (
 	"interlude/results/report"
 	"interlude/results/stats"
 	"interlude/sched/chat"
-	"interlude/sched/loop"
+	"interlude/sched/loop/looptest"
 	"interlude/sched/serve"
 	"interlude/workloads"
 )
-
-// standIn is the stand-in engine on two pipes instead of in a process.
-type standIn struct {
-	*process.Conn
-	info          engine.Info
-	context       int
-	exited        chan struct{}
-	stdin, stdout io.Closer // the engine's ends
-}
-
-func startStandIn(args ...string) loop.Starter {
-	return func(ctx context.Context) (loop.Engine, error) {
-		in, stdin := io.Pipe()
-		stdout, out := io.Pipe()
-		e := &standIn{Conn: process.NewConn(stdin, stdout), exited: make(chan struct{}), stdin: in, stdout: out}
-		var words bytes.Buffer
-		go func() {
-			defer close(e.exited)
-			emulate.Main(args, in, out, &words)
-			in.Close()
-			out.Close()
-		}()
-		var err error
-		if e.info, e.context, err = e.Await(ctx); err != nil {
-			in.Close()
-			out.Close()
-			<-e.exited
-			return nil, errors.Join(err, errors.New(words.String()))
-		}
-		return e, nil
-	}
-}
-
-func (e *standIn) Info() engine.Info       { return e.info }
-func (e *standIn) Context() int            { return e.context }
-func (e *standIn) Pid() int                { return 1 }
-func (e *standIn) Exited() <-chan struct{} { return e.exited }
-func (e *standIn) ExitErr() error          { return nil }
-func (e *standIn) Kill() error {
-	e.stdin.Close()
-	e.stdout.Close()
-	e.Close()
-	<-e.exited
-	return nil
-}
-func (e *standIn) Quit(context.Context) error {
-	e.Write([]byte("QUIT\n"))
-	e.CloseWrite()
-	for b := range e.Batches() {
-		b.Release()
-	}
-	return e.Kill()
-}
 
 // inBubble runs the slots of a staged run against the real server, scheduler and
 // stand-in, in memory and in virtual time, and returns the run directory.
@@ -118,7 +60,7 @@ func soakInMemory(t *testing.T, r *run, slot workloads.Slot, engineFlags []strin
 	m := liar.NewMemory()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	start := startStandIn(append([]string{"--serve", "--conversation-cache-mib", cacheMiB, "--conversation-cache-slots", cacheSlots}, engineFlags...)...)
+	start := looptest.StandIn(append([]string{"--serve", "--conversation-cache-mib", cacheMiB, "--conversation-cache-slots", cacheSlots}, engineFlags...), nil)
 	go func() { ended <- serve.Serve(ctx, cfg, m, start, slog.New(slog.DiscardHandler), "nonce") }()
 	base := time.Now()
 	srv := &server{target: r.o.Target, base: base, client: client.New(client.Options{BaseURL: "http://127.0.0.1:8095", Base: base, Dial: m.Dial}), observer: observe.New("http://127.0.0.1:8095", "", m.Dial)}

@@ -39,7 +39,8 @@ var mayImport = map[string][]string{
 	"results/stats":        {"results"},
 	"results/report":       {"results", "results/stats", "audit"},
 	"audit":                {"results", "workloads", "sched"},
-	"audit/audittest":      {"audit", "results", "results/stats", "workloads"}, // test support
+	"sched/loop/looptest":  {"sched/loop", "engine", "engine/emulate", "engine/process"}, // test support
+	"audit/audittest":      {"audit", "results", "results/stats", "workloads"},           // test support
 	"cmd/interlude":        {"*"},
 	"cmd/interlude-llama":  {"engine", "engine/llama"},
 }

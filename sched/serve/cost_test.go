@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"interlude/engine"
-	"interlude/engine/process"
 	"interlude/sched/loop"
+	"interlude/sched/loop/looptest"
 )
 
 // firehose is an engine that prints max_new tokens, two a window, pausing between
@@ -79,14 +79,7 @@ func BenchmarkLatency(b *testing.B) {
 		if err != nil {
 			return nil, err
 		}
-		e := &pipeEngine{Conn: process.NewConn(stdin, stdout), exited: make(chan struct{}), stdin: in, stdout: out}
-		go func() {
-			defer close(e.exited)
-			defer out.Close()
-			paceOne(in, out, sent)
-		}()
-		e.info, e.context, err = e.Await(ctx)
-		return e, err
+		return looptest.Start(ctx, looptest.Pipes{In: in, Stdin: stdin, Stdout: stdout, Out: out}, func(r io.Reader, w io.Writer) { paceOne(r, w, sent) })
 	}, nil)
 	c := r.dial(object{"messages": user("go"), "max_tokens": b.N})
 	defer c.Close()

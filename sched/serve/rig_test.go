@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,25 +18,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"interlude/engine"
-	"interlude/engine/emulate"
-	"interlude/engine/process"
 	"interlude/sched/loop"
+	"interlude/sched/loop/looptest"
 )
 
 // The tests run the whole server, loop and stand-in inside a synctest bubble:
 // the network and the engine's pipes are in memory, so that time is virtual and
 // instants are exact.
-
-// pipeEngine is the stand-in on two pipes instead of a process.
-type pipeEngine struct {
-	*process.Conn
-	info    engine.Info
-	context int
-	exited  chan struct{}
-	stdin   io.Closer // the engine's ends
-	stdout  io.Closer
-}
 
 // recorder keeps what was written to an engine.
 type recorder struct {
@@ -64,50 +51,6 @@ func (r *recorder) count(prefix string) (n int) {
 		}
 	}
 	return n
-}
-
-func startStandIn(args []string, sent *recorder) loop.Starter {
-	return func(ctx context.Context) (loop.Engine, error) {
-		in, stdin := io.Pipe()
-		stdout, out := io.Pipe()
-		e := &pipeEngine{Conn: process.NewConn(stdin, stdout), exited: make(chan struct{}), stdin: in, stdout: out}
-		var words bytes.Buffer
-		go func() {
-			defer close(e.exited)
-			emulate.Main(args, io.TeeReader(in, sent), out, &words)
-			in.Close()
-			out.Close()
-		}()
-		var err error
-		if e.info, e.context, err = e.Await(ctx); err != nil {
-			in.Close()
-			out.Close()
-			<-e.exited
-			return nil, errors.Join(err, errors.New(words.String()))
-		}
-		return e, nil
-	}
-}
-
-func (e *pipeEngine) Info() engine.Info       { return e.info }
-func (e *pipeEngine) Context() int            { return e.context }
-func (e *pipeEngine) Pid() int                { return 1 }
-func (e *pipeEngine) Exited() <-chan struct{} { return e.exited }
-func (e *pipeEngine) ExitErr() error          { return nil }
-func (e *pipeEngine) Kill() error {
-	e.stdin.Close()
-	e.stdout.Close()
-	e.Close()
-	<-e.exited
-	return nil
-}
-func (e *pipeEngine) Quit(context.Context) error {
-	e.Write([]byte("QUIT\n"))
-	e.CloseWrite()
-	for b := range e.Batches() {
-		b.Release()
-	}
-	return e.Kill()
 }
 
 // memoryNet is a listener whose connections are pipes.
@@ -190,7 +133,7 @@ func newRig(t testing.TB, config, flags string) *rig {
 	r := &rig{t: t, net: newMemoryNet(), ended: make(chan error, 1)}
 	c := cfg.loop(slog.New(slog.DiscardHandler))
 	args := append([]string{"--serve", "--conversation-cache-mib", "8192"}, strings.Fields(flags)...)
-	c.Start = startStandIn(args, &r.sent)
+	c.Start = looptest.StandIn(args, &r.sent)
 	l := loop.New(c)
 	r.s = newServer(cfg, l, slog.New(slog.DiscardHandler), "nonce-1")
 	ctx, cancel := context.WithCancel(context.Background())
