@@ -35,8 +35,8 @@ func conversations(m *Manifest, seed uint64, pair int, c Counter) ([]Request, er
 		return generate(m, seed, pair, c)
 	}
 	var reqs []Request
-	for i := range m.Conversations {
-		x := newExpander(m, m.Conversations[i], seed, pair, c)
+	for _, conv := range m.rounds() {
+		x := newExpander(m, conv, seed, pair, c)
 		for range x.conv.Steps {
 			r, err := x.next()
 			if err != nil {

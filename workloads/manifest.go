@@ -36,6 +36,7 @@ type Manifest struct {
 	Constrained   bool               `json:"constrained,omitempty"` // JSON is asked for under its schema, and calls are required
 	Tools         []ToolSpec         `json:"tools,omitempty"`
 	Conversations []Conversation     `json:"conversations,omitempty"`
+	Rounds        *Rounds            `json:"rounds,omitempty"`   // of the conversations
 	Generate      *Generator         `json:"generate,omitempty"` // instead of conversations
 }
 
@@ -46,6 +47,14 @@ type Generator struct {
 	Load     string   `json:"load"` // L1, L2, flood, null, soak
 	Duration Duration `json:"duration"`
 	Pace     *Pace    `json:"pace,omitempty"` // default StandInPace
+}
+
+// Rounds says the listed conversations again and again, as new ones with nonces of
+// their own: round k, from 1, begins k-1 times Every after the start, whether or not
+// the round before has ended.
+type Rounds struct {
+	Every Duration `json:"every"`
+	Count int      `json:"count"`
 }
 
 // Pace is how fast an engine is expected to work.
@@ -61,14 +70,21 @@ func StandInPace() Pace {
 	return Pace{Fixed: Duration(400 * time.Millisecond), Read: 2600, Decode: 108, Start: Duration(4 * time.Second)}
 }
 
-// For returns m with its generator set to another duration.
+// For returns m with its generator set to another duration, or with as many of its
+// rounds as begin within d.
 func (m *Manifest) For(d time.Duration) (*Manifest, error) {
-	if m.Generate == nil {
-		return nil, fmt.Errorf("manifest %s lists its conversations: a duration has no meaning for it", m.Name)
+	out := *m
+	switch {
+	case m.Generate != nil:
+		g := *m.Generate
+		g.Duration = Duration(d)
+		out.Generate = &g
+	case m.Rounds != nil:
+		every := time.Duration(m.Rounds.Every)
+		out.Rounds = &Rounds{Every: m.Rounds.Every, Count: int((d + every - 1) / every)}
+	default:
+		return nil, fmt.Errorf(`manifest %s says its conversations once: for a duration it needs "rounds", such as {"every":"30s","count":1}`, m.Name)
 	}
-	out, g := *m, *m.Generate
-	g.Duration = Duration(d)
-	out.Generate = &g
 	return &out, out.Validate()
 }
 

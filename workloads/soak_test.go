@@ -1,6 +1,9 @@
 package workloads_test
 
 import (
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,12 +107,55 @@ func TestForKeepsTheManifest(t *testing.T) {
 	if err != nil || time.Duration(m.Generate.Duration) != 16*time.Minute || time.Duration(short.Generate.Duration) != 2*time.Minute {
 		t.Errorf("%v, %v", m.Generate.Duration, err)
 	}
-	listed, err := workloads.Load("smoke", nil)
+	once, err := workloads.Load("paired-short", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listed.For(time.Minute); err == nil {
-		t.Error("a listed manifest takes a duration")
+	if _, err := once.For(time.Minute); err == nil || !strings.Contains(err.Error(), `"rounds"`) {
+		t.Errorf("a manifest without rounds takes a duration, or does not say what it needs: %v", err)
+	}
+}
+
+// TestRoundsBeginOneAfterTheOther: a duration on smoke makes a round every half
+// minute, each with ids, nonces and waits of its own; the first is the manifest's own.
+func TestRoundsBeginOneAfterTheOther(t *testing.T) {
+	once, err := workloads.Load("smoke", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thrice, err := once.For(90 * time.Second)
+	if err != nil || once.Rounds.Count != 1 || thrice.Rounds.Count != 3 {
+		t.Fatalf("rounds %+v and %+v, %v; want 1 and 3", once.Rounds, thrice.Rounds, err)
+	}
+	one, err := workloads.Expand(once, 1, 1, builtin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := workloads.Expand(thrice, 1, 1, builtin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, all = workloads.Measured(one), workloads.Measured(all)
+	if len(all) != 3*len(one) || !reflect.DeepEqual(all[:len(one)], one) {
+		t.Fatalf("%d requests in three rounds, %d in one, and the first round differs: %v", len(all), len(one), !reflect.DeepEqual(all[:len(one)], one))
+	}
+	texts := map[string]string{}
+	for i, r := range all {
+		k, first := i/len(one), one[i%len(one)]
+		due := first.After
+		if due.Request == "" {
+			due.Delay += workloads.Duration(time.Duration(k) * 30 * time.Second)
+		}
+		if k > 0 && due.Request != "" {
+			due.Request += fmt.Sprintf("-%d", k+1)
+		}
+		if r.After != due {
+			t.Errorf("%s is due %+v, want %+v", r.ID, r.After, due)
+		}
+		if other := texts[r.System+r.User]; r.User != "" && other != "" {
+			t.Errorf("%s and %s say the same", r.ID, other)
+		}
+		texts[r.System+r.User] = r.ID
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ func (v *validator) manifest() {
 		}
 	}
 	v.generator()
+	v.rounds()
 	probes := 0
 	if m.Generate != nil && m.Generate.Load != "null" {
 		probes = 1
@@ -92,6 +94,39 @@ func (v *validator) generator() {
 	}
 	if p := g.Pace; p != nil && (p.Fixed < 0 || p.Start < 0 || !(p.Read > 0) || !(p.Decode > 0)) {
 		v.add("generate.pace", fmt.Sprintf("%+v", *p), "must have rates above 0 and no negative time")
+	}
+}
+
+// mostRounds bounds what a manifest expands to.
+const mostRounds = 10_000
+
+// again is how the ids of later rounds end.
+var again = regexp.MustCompile(`-[0-9]+$`)
+
+// rounds checks that the rounds begin one after the other, under ids of their own.
+func (v *validator) rounds() {
+	r := v.m.Rounds
+	if r == nil {
+		return
+	}
+	if v.m.Generate != nil {
+		v.add("rounds", "", "repeats listed conversations; a generated load has a duration")
+	}
+	if r.Every < Duration(time.Second) {
+		v.add("rounds.every", time.Duration(r.Every).String(), "must be at least 1s")
+	}
+	if r.Count < 1 || r.Count > mostRounds {
+		v.add("rounds.count", fmt.Sprint(r.Count), "must lie between 1 and %d", mostRounds)
+	}
+	for i, c := range v.m.Conversations {
+		if again.MatchString(c.ID) {
+			v.add(fmt.Sprintf("conversations.%d.id", i), c.ID, "must not end like the ids of later rounds, %q", again.FindString(c.ID))
+		}
+		for j, s := range c.Steps {
+			if again.MatchString(s.ID) {
+				v.add(fmt.Sprintf("conversations.%d.steps.%d.id", i, j), s.ID, "must not end like the ids of later rounds, %q", again.FindString(s.ID))
+			}
+		}
 	}
 }
 

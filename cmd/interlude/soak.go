@@ -32,6 +32,7 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
   interlude soak --duration 2m                             # a first look
   interlude soak --engine "emulate --resume-prefill --prefill-chunk 2048 --sequences 4"
   interlude soak --manifest L1 --duration 16m              # the load of the simulations, for real
+  interlude soak --manifest smoke-small --duration 1h --engine "llama --threads 1"  # a round a minute on a small real model
   interlude soak --control 15m                             # the first 15 minutes again, flag off
   interlude soak --kills 4                                 # the engine dies four times, audits go on
   interlude soak --engine "strata --serve --pack …"        # your native engine`,
@@ -68,7 +69,7 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 		},
 	}
 	m.register(cmd, "soak")
-	cmd.Flags().DurationVar(&duration, "duration", time.Hour, "how long; the manifest's own where it is not given")
+	cmd.Flags().DurationVar(&duration, "duration", time.Hour, "how long, or rounds for how long; the manifest's own where it is not given")
 	cmd.Flags().DurationVar(&control, "control", 0, "then send so much of its beginning again, with the flag off, outside the verdict")
 	cmd.Flags().IntVar(&kills, "kills", 0, "end the engine at so many random moments of the hour")
 	return cmd
