@@ -156,6 +156,25 @@ func TestEvictionGoesToRAMAndBack(t *testing.T) {
 	}
 }
 
+// A copy on the shelf that a prompt branches off must stay what it is: what the branch
+// reads goes into its own list of tokens.
+func TestABranchOffTheShelfLeavesItsCopyAlone(t *testing.T) {
+	r := newRig(t, Options{Sequences: 1, Chunk: 16, CacheMiB: 8})
+	long := prompt(1, 100)
+	short := append(slices.Clone(long[:48]), prompt(3, 40)...)
+	alone := engine.Gen{MaxNew: 6, Params: engine.Params{NoCheckpoint: true}, IDs: short}
+	r.generate(engine.Gen{MaxNew: 1, IDs: long}, nil)
+	r.generate(engine.Gen{MaxNew: 1, IDs: prompt(2, 100)}, nil) // long goes to the shelf
+	first := r.generate(alone, nil)
+	again := r.generate(alone, nil)
+	if first.reused != 48 || again.reused != 48 || !slices.Equal(first.ids, again.ids) {
+		t.Errorf("the same prompt twice: %v, then %v: %v and %v; 48 tokens are held of it", first, again, first.ids, again.ids)
+	}
+	if a := r.generate(engine.Gen{MaxNew: 1, IDs: long}, nil); a.reused != 99 {
+		t.Errorf("the conversation on the shelf reused %d, want 99", a.reused)
+	}
+}
+
 func TestSnapshotsStayWithinTheirBytes(t *testing.T) {
 	lib := newFakeLibrary(t, 1, 4096)
 	k := newResidence(lib, 1, 16, 2000*8)

@@ -71,7 +71,9 @@ func (r *residence) settle(prompt []int32) (seq, reused int, m moves) {
 		m.restored = len(snap.ids)
 		r.sequences[seq].ids = snap.ids
 		if !r.continues(snap.ids, reused) {
-			r.keep(snap) // the prompt branches off: the rest of that conversation stays available
+			// The prompt branches off: the rest of that conversation stays available, under
+			// tokens of its own that the branch does not write over.
+			r.keep(snapshot{slices.Clone(snap.ids), snap.state})
 		}
 	case best >= 0 && !r.continues(r.sequences[best].ids, reused):
 		seq, reused = r.branch(best, reused, &m)
