@@ -21,6 +21,7 @@ const (
 	chunkSize  = 10
 	outMax     = 2 // tokens of a long answer
 	maxStall   = 4 // ticks between two lines of an engine that works
+	silence    = 4 // ticks after which a silent one is killed, where there is a limit
 	restoredAt = 10
 )
 
@@ -33,6 +34,8 @@ type node struct {
 	arrived int
 	faults  int // left
 	loading bool
+	mute    bool // the engine says nothing more by itself
+	dying   bool // it was killed and has not ended yet
 	epoch   int
 	gen     exploreGen
 	parks   [4]bool // by request: its tokens are held by the engine
@@ -117,6 +120,12 @@ func scenarios() []scenario {
 		} {
 			all = append(all, scenario{name: policy + "/" + x.name, cfg: exploreConfig(policy), engine: x.engine, reqs: x.reqs, faults: 1})
 		}
+		limited := exploreConfig(policy)
+		limited.Silence, limited.SilenceToken = silence*tick, 0
+		for _, engine := range []Engine{stop, keep} {
+			name := fmt.Sprintf("%s/silence/keep=%v", policy, engine.ResumePrefill)
+			all = append(all, scenario{name: name, cfg: limited, engine: engine, reqs: [3]Request{long, small, urgent}, faults: 1})
+		}
 	}
 	return all
 }
@@ -185,6 +194,8 @@ func (x *explorer) feed(n *node, e Event) error {
 		switch a.Kind {
 		case Load:
 			n.loading = true
+		case Kill:
+			n.dying = true
 		case WakeAt:
 			n.wake = a.At
 		case Stop:
@@ -224,8 +235,14 @@ func (x *explorer) moves(n *node) []move {
 			return x.feed(n, Event{Kind: Arrive, ID: ID(n.arrived), Request: x.reqs[n.arrived-1]})
 		})
 	}
-	if n.stalled < maxStall {
+	if n.stalled < maxStall || n.mute && !n.dying {
 		all = append(all, x.pass)
+	}
+	if n.dying {
+		all = append(all, x.die)
+	}
+	if n.mute && n.gen.stopped { // it still listens: a STOP frees it
+		all = append(all, func(n *node) error { n.mute = false; return nil })
 	}
 	if n.loading {
 		all = append(all, func(n *node) error {
@@ -253,17 +270,33 @@ func (x *explorer) pass(n *node) error {
 	if n.gen.id != 0 {
 		n.stalled++
 	}
+	told := false // the machine heard an event, which tells the checker the time too
+	if at := n.m.StallAt(); at != 0 && at <= n.now {
+		told = true
+		if err := x.feed(n, Event{Kind: Stalled, ID: n.gen.id}); err != nil {
+			return err
+		}
+	}
 	if n.wake != 0 && n.wake <= n.now {
 		n.wake = 0
 		return x.feed(n, Event{Kind: Wake})
 	}
-	n.c.pass(tick)
-	n.c.now = n.now
+	if !told {
+		n.c.pass(tick)
+		n.c.now = n.now
+	}
 	return nil
 }
 
+// die ends the engine process.
+func (x *explorer) die(n *node) error {
+	n.old, n.gen = n.gen.id, exploreGen{}
+	n.parks, n.mute, n.dying = [4]bool{}, false, false
+	return x.feed(n, Event{Kind: EngineDied, Epoch: n.epoch})
+}
+
 // faultMoves are what happens at most once on a way: a client leaves, a limit
-// passes, a stop string matches, the engine refuses, errs or dies.
+// passes, a stop string matches, the engine refuses, errs, falls silent or dies.
 func (x *explorer) faultMoves(n *node) []move {
 	var all []move
 	fault := func(e Event, then func(*node)) {
@@ -288,10 +321,10 @@ func (x *explorer) faultMoves(n *node) []move {
 		}
 	}
 	if n.epoch > 0 && !n.loading {
-		fault(Event{Kind: EngineDied, Epoch: n.epoch}, func(n *node) {
-			n.old, n.gen = n.gen.id, exploreGen{}
-			n.parks = [4]bool{}
-		})
+		all = append(all, func(n *node) error { n.faults--; return x.die(n) })
+	}
+	if x.cfg.Silence > 0 && n.gen.id != 0 {
+		all = append(all, func(n *node) error { n.faults--; n.mute = true; return nil })
 	}
 	if n.gen.id != 0 && !n.gen.resumed {
 		id := n.gen.id
@@ -303,7 +336,7 @@ func (x *explorer) faultMoves(n *node) []move {
 // engineMoves is the engine's next line: one, or a choice.
 func (x *explorer) engineMoves(n *node) []move {
 	g := n.gen
-	if g.id == 0 {
+	if g.id == 0 || n.mute {
 		return nil
 	}
 	r := x.reqs[g.id-1]
@@ -379,8 +412,8 @@ func (x *explorer) ended(g exploreGen, f Finish) Event {
 	return Event{Kind: Done, Finish: f}
 }
 
-// fair lets a fair engine go on without further arrivals or faults: everybody
-// must end, and nobody may lose more time to overtaking than invariant 19 says.
+// fair lets a fair engine, or one that stays silent until it is killed, go on
+// without further arrivals or faults: everybody must end, and nobody may lose more time to overtaking than invariant 19 says.
 func (x *explorer) fair(n *node) error {
 	n.arrived, n.faults = len(x.reqs), 0
 	for range 400 {
@@ -389,6 +422,8 @@ func (x *explorer) fair(n *node) error {
 		}
 		var next move
 		switch all := x.engineMoves(n); {
+		case n.dying:
+			next = x.die
 		case n.loading:
 			next = func(n *node) error {
 				n.loading = false
@@ -489,6 +524,10 @@ func (n *node) key() [16]byte {
 	since(m.armed)
 	since(m.accrued)
 	since(m.reload)
+	if m.cfg.Silence > 0 {
+		flag(n.mute, n.dying, m.killed)
+		since(m.line)
+	}
 	num(int(m.bucket.at(m.now)/(tick/16)), int(m.held.id), int(m.held.why), int(m.told.id), int(m.told.why))
 	since(m.held.at)
 	for id := ID(1); id <= 3; id++ {
@@ -499,6 +538,11 @@ func (n *node) key() [16]byte {
 		}
 		num(int(r.state), int(r.end), r.parks, r.out, r.high, r.kept, int(min(r.waited, m.limit(r))/(tick/8)), r.passed, r.gen.pos, r.gen.step, r.gen.reused, r.gen.upto, r.gen.count, int(r.gen.why), n.said[id])
 		flag(r.boosted, r.noCkpt, r.retried, r.shield, r.barren, r.gen.resumed, r.gen.gained, r.gen.reread, r.gen.spoke, r.park.open, r.park.paid, n.parks[id])
+		if m.cfg.Silence > 0 {
+			flag(r.stalled)
+			since(r.gen.stopAt)
+			since(r.gen.giveUp)
+		}
 		since(r.gen.began)
 		since(r.gen.run)
 		since(r.park.doneAt)

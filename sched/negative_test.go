@@ -210,6 +210,9 @@ func mutants() []mutant {
 			}
 			return out
 		}},
+		{"a silent engine is left alone", "18", func(m *Machine, e Event) []Action {
+			return without(m.Step(e, nil), kind(Kill))
+		}},
 		{"every boosted request goes with ckpt=0", "15", func(m *Machine, e Event) []Action {
 			if e.Kind == Arrive {
 				e.Request.OneShot = true
