@@ -11,12 +11,8 @@
 //
 // # Faults
 //
-// --fault-file names a file of lines "how@when". Each line is removed from the
-// file before it strikes, so that a reload does not meet it again; somebody else
-// may add lines at any time (by renaming a new file over it). A fault takes the
-// place of the line that its moment names: half@token:40 writes half of the 40th
-// T line of a GEN. The words are in the usage (fault.go). Durations are engine
-// time.
+// --fault-file names a file of lines "how@when" in the language of package fault:
+// the engine fails so itself. Durations are engine time.
 //
 // Start reading at Main.
 package emulate

@@ -17,31 +17,6 @@ import (
 	"interlude/engine"
 )
 
-func TestParseFault(t *testing.T) {
-	for _, line := range []string{"exit:0@load", "exit:7@idle", "signal:KILL@token:40", "silence@read:2", "half@token:1", "half:3@done",
-		"garbage@restored", "dup@token:5", "drop@token:5", "deaf@stop", "close@quit", "slow:300ms@token:9", "err:verify a@b timed out@stop", "exit:1@idle:2s"} {
-		if _, err := parseFault(line); err != nil {
-			t.Errorf("%v", err)
-		}
-	}
-	for _, line := range []string{"", "exit", "exit@load", "exit:300@load", "exit:x@load", "boom@load", "dup:2@token:1", "dup@token", "dup@token:0",
-		"dup@read:x", "dup@never", "signal:HUGE@idle", "slow:x@idle", "err:@stop", "deaf@token:1", "exit:1@load:3"} {
-		if f, err := parseFault(line); err == nil {
-			t.Errorf("%q was read as %+v", line, f)
-		}
-	}
-}
-
-func FuzzParseFault(f *testing.F) {
-	f.Add("exit:1@token:40")
-	f.Add("err:a@b@stop")
-	f.Fuzz(func(t *testing.T, line string) {
-		if one, err := parseFault(line); err == nil && (one.how == "" || one.when == "") {
-			t.Errorf("%q is %+v", line, one)
-		}
-	})
-}
-
 func faultsIn(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "faults")
@@ -161,6 +136,34 @@ func TestDeafAndStop(t *testing.T) {
 			t.Errorf("ended with %d", code)
 		}
 	})
+}
+
+// TestStall: an engine that stands still says nothing for as long as no STOP comes;
+// with one it goes on where it was and ends.
+func TestStall(t *testing.T) {
+	path := faultsIn(t, "stall@token:9")
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, "--fault-file", path)
+		s.until(engine.ReplyReady)
+		s.write("%s", gen(200, long(0)))
+		var got []stamped
+		for len(got) < 8 {
+			got = append(got, s.until(engine.ReplyToken)[0])
+		}
+		time.Sleep(time.Hour)
+		if len(s.lines) > 0 {
+			t.Errorf("%d lines came while it stood still", len(s.lines))
+		}
+		s.write("STOP\n")
+		end := s.until(engine.ReplyDone)
+		if d := end[len(end)-1].Done; d.Finish != engine.FinishCancel || end[0].Kind != engine.ReplyToken {
+			t.Errorf("then came %v", end)
+		}
+		s.end()
+	})
+	if left(t, path) != "" {
+		t.Errorf("left in the file: %q", left(t, path))
+	}
 }
 
 // A line added while the engine runs strikes too, and only once over a reload.

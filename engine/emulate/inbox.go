@@ -14,6 +14,7 @@ import (
 // §1.3).
 type inbox struct {
 	stop atomic.Bool
+	halt chan struct{} // one token: a STOP came
 	over chan struct{} // closed at the end of input
 	wake chan struct{} // one token: something was queued
 
@@ -22,7 +23,7 @@ type inbox struct {
 }
 
 func newInbox(r io.Reader) *inbox {
-	in := &inbox{over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	in := &inbox{halt: make(chan struct{}, 1), over: make(chan struct{}), wake: make(chan struct{}, 1)}
 	go in.read(r)
 	return in
 }
@@ -38,14 +39,32 @@ func (in *inbox) read(r io.Reader) {
 		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
 		if string(line) == "STOP" {
 			in.stop.Store(true)
+			notify(in.halt)
 			continue
 		}
 		in.mu.Lock()
 		in.lines = append(in.lines, line)
 		in.mu.Unlock()
+		notify(in.wake)
+	}
+}
+
+// notify leaves a token unless one lies there.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// awaitStop blocks until a STOP has come that no command has cleared, or the input
+// is over.
+func (in *inbox) awaitStop() {
+	for !in.stop.Load() {
 		select {
-		case in.wake <- struct{}{}:
-		default:
+		case <-in.halt:
+		case <-in.over:
+			return
 		}
 	}
 }

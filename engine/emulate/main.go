@@ -10,6 +10,7 @@ import (
 
 	"interlude/engine"
 	"interlude/engine/emulate/model"
+	"interlude/engine/fault"
 )
 
 // Main runs the program and returns its exit code: 2 with the usage for a flag
@@ -33,7 +34,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	m := &machine{options: o, engine: model.New(o.model), stdout: stdout, out: bufio.NewWriterSize(stdout, 1<<14), stderr: stderr}
 	if o.faults != "" {
-		if m.faults, err = openFaults(o.faults); err != nil {
+		if m.faults, err = fault.Open(o.faults); err != nil {
 			complain(stderr, err)
 			return 2
 		}
@@ -75,7 +76,7 @@ type machine struct {
 	stdout io.Writer
 	out    *bufio.Writer
 	stderr io.Writer
-	faults *faultFile
+	faults *fault.File
 	start  time.Time
 
 	command engine.Command
@@ -83,9 +84,8 @@ type machine struct {
 	line    []byte
 
 	// Of the running GEN, for faults.
-	chunks, tokens int
-	stopped        bool // a STOP was noticed
-	deaf           bool
+	moments fault.Moments
+	deaf    bool
 }
 
 // now is engine time; wall is how long an engine duration lasts here.
@@ -112,7 +112,7 @@ func (m *machine) run() error {
 		line, what := m.inbox.wait(ticks)
 		switch what {
 		case aTick:
-			f, ok := m.faults.take(func(f *fault) bool { return f.when == "idle" && time.Since(since) >= m.wall(f.idle) })
+			f, ok := m.faults.Take(fault.Idle(time.Duration(float64(time.Since(since)) * m.speed)))
 			if ok {
 				if err := errors.Join(m.strike(f, nil), m.out.Flush()); err != nil {
 					return err
@@ -135,7 +135,7 @@ func (m *machine) boot() error {
 	info := engine.Reply{Kind: engine.ReplyInfo, Info: m.info(m.engine.Chunk())}
 	ready := engine.Reply{Kind: engine.ReplyReady, Context: m.context, Stop: true}
 	time.Sleep(m.wall(m.load / 2))
-	if f, ok := m.faults.take(func(f *fault) bool { return f.when == "load" }); ok {
+	if f, ok := m.faults.Take(fault.Loading); ok {
 		if err := m.strike(f, info.Append(nil)); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (m *machine) boot() error {
 }
 
 func (m *machine) quit() error {
-	if f, ok := m.faults.take(func(f *fault) bool { return f.when == "quit" }); ok {
+	if f, ok := m.faults.Take(fault.Quitting); ok {
 		if err := m.strike(f, nil); err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (m *machine) generate(at time.Duration, g *engine.Gen) error {
 	if !m.logprobs {
 		job.Logprobs = 0
 	}
-	m.chunks, m.tokens, m.stopped, m.deaf = 0, 0, false, false
+	m.moments, m.deaf = fault.Moments{}, false
 	m.engine.Take(at, job)
 	for m.engine.Busy() {
 		if due, ok := m.engine.Due(); ok {
@@ -226,13 +226,12 @@ func (m *machine) noticed() bool {
 	if !m.inbox.stop.Load() || m.deaf {
 		return false
 	}
-	if !m.stopped && m.faults != nil {
-		_, m.deaf = m.faults.take(func(f *fault) bool { return f.how == "deaf" })
-		if m.deaf {
+	if !m.moments.Stopped {
+		if _, m.deaf = m.faults.Take(fault.Deaf); m.deaf {
 			return false
 		}
 	}
-	m.stopped = true
+	m.moments.Stopped = true
 	return true
 }
 
@@ -272,7 +271,7 @@ func (m *machine) print() error {
 		r := &m.replies[i]
 		m.asMeasured(r)
 		m.line = r.Append(m.line[:0])
-		if f, ok := m.fault(r); ok {
+		if f, ok := m.faults.Take(m.moments.At(r)); ok {
 			if err := m.strike(f, m.line); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"interlude/engine"
 	"interlude/engine/emulate/model"
+	"interlude/engine/fault"
 )
 
 // version is what INFO says of the program.
@@ -195,4 +196,4 @@ Other flags of the native engine (` + "--pack --native --ple-gguf --expert-profi
 
 Faults
   --fault-file FILE                 one how@when a line; each is removed from the file before it strikes
-` + faultUsage
+` + fault.Usage

@@ -5,52 +5,24 @@ import (
 	"io"
 	"time"
 
-	"interlude/engine"
+	"interlude/engine/fault"
 )
-
-// fault finds the fault that strikes at this line.
-func (m *machine) fault(r *engine.Reply) (fault, bool) {
-	if m.faults == nil {
-		return fault{}, false
-	}
-	when, k := "", 0
-	switch r.Kind {
-	case engine.ReplyResume:
-		if r.Reused > 0 {
-			when = "restored"
-		}
-	case engine.ReplyPP:
-		m.chunks++
-		when, k = "read", m.chunks
-	case engine.ReplyToken, engine.ReplyLogprob:
-		m.tokens++
-		when, k = "token", m.tokens
-	case engine.ReplyDone:
-		when = "done"
-	}
-	return m.faults.take(func(f *fault) bool {
-		if f.how == "deaf" {
-			return false
-		}
-		return f.when == when && f.k == k || f.when == "stop" && when == "done" && m.stopped
-	})
-}
 
 // strike does what a fault says in the place of line, which is empty where a
 // moment has none. An error ends the program.
-func (m *machine) strike(f fault, line []byte) error {
+func (m *machine) strike(f fault.Fault, line []byte) error {
 	put := func(b []byte) error {
 		_, err := m.out.Write(b)
 		return err
 	}
-	switch f.how {
+	switch f.How {
 	case "exit":
-		return errors.Join(m.out.Flush(), exit(f.n))
+		return errors.Join(m.out.Flush(), exit(f.Code))
 	case "signal":
-		if err := errors.Join(m.out.Flush(), raise(f.arg)); err != nil {
+		if err := errors.Join(m.out.Flush(), fault.Raise(f.Arg)); err != nil {
 			return err
 		}
-		if f.arg != "STOP" {
+		if f.Arg != "STOP" {
 			return m.hang() // until the signal arrives
 		}
 	case "silence":
@@ -63,7 +35,7 @@ func (m *machine) strike(f fault, line []byte) error {
 		}
 		return m.hang()
 	case "half":
-		return errors.Join(put(line[:len(line)/2]), m.out.Flush(), exit(f.n))
+		return errors.Join(put(line[:len(line)/2]), m.out.Flush(), exit(f.Code))
 	case "garbage":
 		if err := put([]byte("\x00\xff T garbage\nT twelve\n")); err != nil {
 			return err
@@ -75,12 +47,17 @@ func (m *machine) strike(f fault, line []byte) error {
 	case "drop":
 		return nil
 	case "err":
-		return errors.Join(put([]byte("ERR "+f.arg+"\n")), m.out.Flush(), exit(1))
+		return errors.Join(put([]byte("ERR "+f.Arg+"\n")), m.out.Flush(), exit(1))
 	case "slow":
 		if err := m.out.Flush(); err != nil {
 			return err
 		}
-		time.Sleep(m.wall(f.late))
+		time.Sleep(m.wall(f.Late))
+	case "stall":
+		if err := m.out.Flush(); err != nil {
+			return err
+		}
+		m.inbox.awaitStop()
 	}
 	return put(line)
 }

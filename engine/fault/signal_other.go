@@ -1,6 +1,6 @@
 //go:build !unix
 
-package emulate
+package fault
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// signals are those a fault may raise; here all of them end the process.
-func signals() map[string]syscall.Signal {
+// Signals are those a fault may raise; here all of them end the process.
+func Signals() map[string]syscall.Signal {
 	return map[string]syscall.Signal{"KILL": syscall.SIGKILL, "ABRT": syscall.SIGABRT, "SEGV": syscall.SIGSEGV,
 		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "STOP": 0}
 }
 
-// raise ends the process the only way this system knows.
-func raise(name string) error {
+// Raise ends the process the only way this system knows.
+func Raise(name string) error {
 	if name == "STOP" {
 		return errors.New("raise SIGSTOP: this system cannot stop a process; use silence")
 	}
