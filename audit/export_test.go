@@ -23,3 +23,6 @@ func WeighPlaces(counts map[string]int) results.Finding {
 	e.weighPlaces(counts)
 	return e.Findings[0]
 }
+
+// StoodStill is the longest pause by a park among measured records.
+func StoodStill(recs []*results.Record) float64 { return stoodStill(recs) }

@@ -128,6 +128,24 @@ func (c *recheck) arm(name string, got *results.Arm, slots []results.SlotInfo, p
 	c.same(name+"block_s", got.Block, middle(span))
 	c.answers(name, got, whole)
 	c.counters(name, got, slots)
+	c.drafts(name, got.Drafts, whole)
+}
+
+// drafts sums the engine's speculative tokens anew.
+func (c *recheck) drafts(name string, got *results.Drafts, recs []*results.Record) {
+	offered, accepted, known := 0, 0, false
+	for _, r := range recs {
+		if n, ok := r.Timings["draft_n"]; ok {
+			known = true
+			offered, accepted = offered+int(n), accepted+int(r.Timings["draft_n_accepted"])
+		}
+	}
+	var o, a *int
+	if got != nil {
+		o, a = &got.Offered, &got.Accepted
+	}
+	c.count(name+"drafts.offered", o, offered, known)
+	c.count(name+"drafts.accepted", a, accepted, known)
 }
 
 func (c *recheck) outcomes(name string, q results.Requests, recs []*results.Record) {
@@ -262,4 +280,14 @@ func (c *recheck) counters(name string, got *results.Arm, slots []results.SlotIn
 		c.count(name+x.key, x.got, int(math.Round(v)), !math.IsNaN(v))
 	}
 	c.same(name+"switch_s", got.Switch, sum(named("switch_seconds")))
+	longest := math.NaN()
+	for _, s := range slots {
+		if s.Complete {
+			longest = fmax(longest, stoodStill(c.slotRecords(s.Slot)))
+		}
+	}
+	if math.IsNaN(longest) && sum(parks) == 0 {
+		longest = 0
+	}
+	c.same(name+"longest_pause_s", got.LongestPause, longest)
 }

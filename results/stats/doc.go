@@ -13,6 +13,8 @@
 //	output_tok_s  Σ completion tokens of these requests / block_s
 //	total_tok_s   Σ prompt and completion tokens of these requests / block_s
 //	long_excess   Σ over class long of (E2E − the service of the probes that overtook it)
+//	longest pause the longest time from the last sign of work before a park (output,
+//	              progress of a read; in a decode the park itself) to the first after it
 //
 // In a run of one arm block_s reaches from the first request sent to the last one
 // ended, and all its requests count. Requests that the plan cancels, warm-ups and

@@ -226,43 +226,6 @@ func isState(text, state string) bool {
 	return len(text) >= len(state) && text[:len(state)] == state
 }
 
-// longestPause is the longest time between two successive outputs of a request
-// around a park, as its client saw it: over the parks announced by comments or,
-// where the server announces none, over all gaps in which a probe's output came
-// (inferred). ok is false if nothing was parked.
-func (s *slot) longestPause() (seconds float64, ok bool) {
-	for _, r := range s.records {
-		announced := false
-		for _, seen := range r.States {
-			if !isState(seen.Text, "parked") {
-				continue
-			}
-			announced = true
-			if gap, found := gapAt(r, seen.At); found {
-				seconds, ok = max(seconds, gap), true
-			}
-		}
-		if announced || len(r.States) > 0 || r.Class != long {
-			continue
-		}
-		for _, p := range s.class(probe) {
-			if gap, found := gapAt(r, p.FirstToken); found && p.LastToken > 0 && p.LastToken < r.LastToken {
-				seconds, ok = max(seconds, gap), true
-			}
-		}
-	}
-	return seconds, ok
-}
-
-// gapAt is the gap between the chunks around a moment.
-func gapAt(r *results.Record, at results.Stamp) (float64, bool) {
-	i, _ := slices.BinarySearchFunc(r.Chunks, at, func(c results.Chunk, at results.Stamp) int { return cmp.Compare(c.At, at) })
-	if at == 0 || i == 0 || i == len(r.Chunks) {
-		return 0, false
-	}
-	return results.Seconds(r.Chunks[i-1].At, r.Chunks[i].At), true
-}
-
 // witness reads a counter of the scheduler at the end of the slot, by its short
 // name or the name in /metrics.
 func (s *slot) witness(name string) (float64, bool) {
