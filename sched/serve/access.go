@@ -15,11 +15,11 @@ import (
 type access struct {
 	cors    []string // origins that are answered with CORS headers; "*" is any
 	trusted []string // origins that may call without them
-	hosts   []string // names of ours beside the loopback's
+	hosts   []string // names of ours, in any case
 }
 
 func newAccess(cfg *Config) access {
-	return access{cors: cfg.CORS, trusted: cfg.Trusted, hosts: append(slices.Clone(cfg.Hosts), cfg.Host)}
+	return access{cors: cfg.CORS, trusted: cfg.Trusted, hosts: append(slices.Clone(cfg.Hosts), cfg.Host, "localhost", "127.0.0.1", "::1")}
 }
 
 // admit checks Host and Origin and sets the CORS headers, which belong on every
@@ -61,8 +61,8 @@ func (a access) ours(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	return host == "localhost" || host == "127.0.0.1" || host == "::1" || slices.Contains(a.hosts, host)
+	host = strings.Trim(host, "[]")
+	return slices.ContainsFunc(a.hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
 func sameOrigin(origin, host string) bool {

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bufio"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -74,8 +76,8 @@ func TestS93CORS(t *testing.T) {
 }
 
 func TestHostCheckWithoutKey(t *testing.T) {
-	hosts := map[string]int{"127.0.0.1:8095": 200, "localhost": 200, "[::1]:1": 200, "box.lan": 200, "evil.example": 403, "127.0.0.1.evil.example": 403}
-	inBubble(t, `"allowed_hosts":["box.lan"]`, "", func(r *rig) {
+	hosts := map[string]int{"127.0.0.1:8095": 200, "localhost": 200, "[::1]:1": 200, "box.lan": 200, "BOX.LAN:80": 200, "Shed.Lan": 200, "shed.lan": 200, "evil.example": 403, "127.0.0.1.evil.example": 403}
+	inBubble(t, `"allowed_hosts":["box.lan","Shed.Lan"]`, "", func(r *rig) {
 		for host, want := range hosts {
 			if status, o := r.json("GET", "/health", nil, "Host", host); status != want {
 				t.Errorf("Host %s: %d %v, want %d", host, status, o, want)
@@ -170,22 +172,66 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// TestSlowBody: a client that does not send its body is refused in time.
+// TestSlowBody: a client that does not send its body is told so or refused in time,
+// whoever it is, whatever it asks for and however it says how long the body is.
 func TestSlowBody(t *testing.T) {
-	inBubble(t, "", "", func(r *rig) {
-		body, w := io.Pipe()
-		go w.Write([]byte(`{"messages":`))
-		defer w.Close()
-		start := time.Now()
-		req, _ := http.NewRequest("POST", "http://127.0.0.1"+chatPath, body)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := r.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if took := time.Since(start); resp.StatusCode != 400 || took < time.Minute || took > time.Minute+time.Second {
-			t.Errorf("status %d after %v", resp.StatusCode, took)
-		}
-	})
+	const chunked, counted = "Transfer-Encoding: chunked\r\n\r\nb\r\n{\"messages\"\r\n", "Content-Length: 100\r\n\r\n{"
+	const key, json = "Authorization: Bearer k\r\n", "Content-Type: application/json\r\n"
+	for request, want := range map[string]int{
+		"POST " + chatPath + " HTTP/1.1\r\n" + key + json + chunked: 400,
+		"POST " + chatPath + " HTTP/1.1\r\n" + key + json + counted: 400,
+		"POST " + chatPath + " HTTP/1.0\r\n" + key + json + counted: 400,
+		"POST " + chatPath + " HTTP/1.1\r\n" + json + counted:       401,
+		"POST " + chatPath + " HTTP/1.1\r\n" + key + counted:        415,
+		"GET " + chatPath + " HTTP/1.1\r\n" + key + counted:         405,
+		"POST /nope HTTP/1.1\r\n" + key + counted:                   404,
+		"POST /load HTTP/1.1\r\n" + key + counted:                   200,
+		"GET /health HTTP/1.1\r\n" + chunked:                        200,
+	} {
+		inBubble(t, `"api_key":"k"`, "", func(r *rig) {
+			c := r.raw(strings.Replace(request, "\r\n", "\r\nHost: localhost\r\n", 1))
+			start := time.Now()
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Errorf("%q: %v after %v", request, err, time.Since(start))
+				return
+			}
+			limit := unreadTime
+			if want == 400 {
+				limit = r.s.limits.bodyTime
+			}
+			if took := time.Since(start); resp.StatusCode != want || took != limit || !resp.Close {
+				t.Errorf("%q: status %d after %v, connection closed %v; want %d after %v", request, resp.StatusCode, took, resp.Close, want, limit)
+			}
+		})
+	}
+}
+
+// TestAnswersNobodyReads: whatever was asked for, a client that does not take the
+// answer is given up in time.
+func TestAnswersNobodyReads(t *testing.T) {
+	for _, path := range []string{"/metrics", "/v1/status", "/nope"} {
+		inBubble(t, "", "", func(r *rig) {
+			c := r.raw("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			pass(writeTime + time.Second)
+			if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
+				t.Errorf("%s: after %v there is still an answer of %d bytes: %v", path, writeTime, len(b), err)
+			}
+		})
+	}
+}
+
+// raw sends bytes over a connection of its own, which gives up after five minutes.
+func (r *rig) raw(request string) net.Conn {
+	r.t.Helper()
+	c, err := r.net.dial(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.open = append(r.open, c)
+	c.SetDeadline(time.Now().Add(5 * time.Minute))
+	if _, err := io.WriteString(c, request); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
 }

@@ -88,11 +88,6 @@ func (a *answer) speak(w http.ResponseWriter) {
 	}
 }
 
-// deadline bounds the write of an answer that is one object.
-func (a *answer) deadline(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.s.limits.write)) // not every writer has one
-}
-
 func (a *answer) flush() {
 	if a.sse != nil {
 		a.sse.flush()
@@ -220,8 +215,6 @@ func endFault(e *loop.End) *fault {
 		f.status, f.kind = 400, kindInvalid
 	case sched.ReasonEngineError:
 		f.status = 500
-	case sched.ReasonQueueTimeout, sched.ReasonLoadFailed, sched.ReasonEngineDied:
-		f.retryAfter = 2 * time.Second
 	case sched.ReasonCancelled: // the server is closing
 		f.code = "shutting_down"
 	}

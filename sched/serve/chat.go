@@ -205,7 +205,6 @@ func (c *chatWhole) finish(reason string, u usage, t timings) {
 		Logprobs json.RawMessage `json:"logprobs"`
 		Finish   string          `json:"finish_reason"`
 	}
-	c.a.deadline(c.w)
 	writeJSON(c.w, http.StatusOK, struct {
 		ID      string    `json:"id"`
 		Object  string    `json:"object"`

@@ -2,11 +2,13 @@ package serve
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"interlude/sched/loop"
@@ -255,8 +257,24 @@ func TestClosing(t *testing.T) {
 				}
 			})
 		}
+		whole := make(chan *http.Response)
+		go func() {
+			resp, err := r.try(context.Background(), "POST", chatPath, ask("Quote: b", "priority", -2))
+			if err != nil {
+				t.Error(err)
+			}
+			whole <- resp
+		}()
+		synctest.Wait()
 		from := time.Now()
 		r.cancel()
+		synctest.Wait() // the active one still drains
+		for what, resp := range map[string]*http.Response{"queued": <-whole, "late": r.do("POST", chatPath, ask("Quote: c"))} {
+			resp.Body.Close()
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %d, Retry-After %q", what, resp.StatusCode, resp.Header.Get("Retry-After"))
+			}
+		}
 		all.Wait()
 		if err := <-r.ended; err != nil || time.Since(from) > 2*time.Second {
 			t.Errorf("closed with %v after %v", err, time.Since(from))

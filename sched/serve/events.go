@@ -209,7 +209,6 @@ func (v *responsesVoice) finish(reason string, u usage, t timings) {
 	v.done(status)
 	r := encoded(v.response(status, &u, t, nil))
 	if v.a.sse == nil {
-		v.a.deadline(v.w)
 		writeJSON(v.w, http.StatusOK, json.RawMessage(r))
 		return
 	}

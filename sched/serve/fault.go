@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -63,10 +64,18 @@ func (f *fault) body() json.RawMessage {
 	return b
 }
 
-// write answers a request with the fault, if no header was sent yet.
+// retryLater is the Retry-After of what will pass by itself, nobody knows when.
+const retryLater = 2 * time.Second
+
+// write answers a request with the fault, if no header was sent yet. A 503 always
+// says when to come again.
 func (f *fault) write(w http.ResponseWriter) {
-	if f.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
+	after := f.retryAfter
+	if f.status == http.StatusServiceUnavailable {
+		after = cmp.Or(after, retryLater)
+	}
+	if after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(after.Seconds()))))
 	}
 	if f.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -74,12 +83,17 @@ func (f *fault) write(w http.ResponseWriter) {
 	writeJSON(w, f.status, map[string]json.RawMessage{"error": f.body()})
 }
 
-// writeJSON answers with one JSON object.
+// writeTime is how long a client may take to read what is written at once.
+const writeTime = 30 * time.Second
+
+// writeJSON answers with one JSON object. What came before it may have taken long:
+// the time to read it begins here.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("serve: an answer cannot be encoded: " + err.Error())
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // not every writer has one
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)+1))

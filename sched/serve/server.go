@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,8 +29,11 @@ type limits struct {
 	keepAlive time.Duration // a silent stream repeats its state this often
 }
 
+// unreadTime is how long the rest of a body is waited for that nobody wants.
+const unreadTime = 5 * time.Second
+
 func defaultLimits() limits {
-	return limits{body: 256 << 20, bodyTime: time.Minute, write: 30 * time.Second, keepAlive: 5 * time.Second}
+	return limits{body: 256 << 20, bodyTime: time.Minute, write: writeTime, keepAlive: 5 * time.Second}
 }
 
 // Server answers requests. It owns no engine: the loop does.
@@ -98,7 +102,11 @@ func (s *Server) routes() map[string]route {
 func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the connection's last answer may have set one
+		rc := http.NewResponseController(w) // not every writer has deadlines
+		_ = rc.SetWriteDeadline(time.Now().Add(s.limits.write))
+		if r.Body != http.NoBody { // what no handler reads is read before the answer goes out
+			_ = rc.SetReadDeadline(time.Now().Add(unreadTime))
+		}
 		if fault := s.access.admit(w, r, len(s.keys) > 0); fault != nil {
 			fault.write(w)
 			return
@@ -163,9 +171,8 @@ func (s *Server) readCall(w http.ResponseWriter, r *http.Request, decode func(fi
 		return nil, tooLarge
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(s.limits.bodyTime)) // not every writer has one
+	_ = rc.SetReadDeadline(time.Now().Add(s.limits.bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.limits.body))
-	_ = rc.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -173,7 +180,8 @@ func (s *Server) readCall(w http.ResponseWriter, r *http.Request, decode func(fi
 	case err != nil:
 		return nil, &fault{status: 400, kind: kindInvalid, code: "incomplete_body", message: "the body ended early or took too long"}
 	}
-	f, fault := decodeObject([]byte(strings.TrimPrefix(string(body), "\ufeff")))
+	_ = rc.SetReadDeadline(time.Time{}) // from here on a read only waits for the client to leave
+	f, fault := decodeObject(bytes.TrimPrefix(body, []byte("\ufeff")))
 	if fault != nil {
 		return nil, fault
 	}
@@ -202,7 +210,7 @@ func jsonBody(r *http.Request) *fault {
 // refusal is how the loop's error looks to a client that has no header yet.
 func (s *Server) refusal(err error) *fault {
 	var no *loop.Rejected
-	f := &fault{status: 503, kind: kindServer, code: "engine_unavailable", message: err.Error(), retryAfter: 2 * time.Second}
+	f := &fault{status: 503, kind: kindServer, code: "engine_unavailable", message: err.Error()}
 	if !errors.As(err, &no) {
 		return f
 	}
