@@ -219,6 +219,9 @@ func TestRepliesThatBreakTheirForm(t *testing.T) {
 		if !errors.As(err, &syntax) || syntax.Field != field || r.Kind != ReplyBroken || r.Text != err.Error() {
 			t.Errorf("%q: kind %d, %v, want a *SyntaxError about %s", line, r.Kind, err, field)
 		}
+		if frames := strings.HasPrefix(line, "DONE") || strings.HasPrefix(line, "RESUME"); r.Fatal != frames {
+			t.Errorf("%q: fatal %v, want %v", line, r.Fatal, frames)
+		}
 	}
 }
 

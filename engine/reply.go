@@ -40,7 +40,7 @@ type Reply struct {
 	Rate    float64 // PP: fresh tokens / s
 	Context int     // READY: tokens
 	Stop    bool    // READY: the engine honours STOP
-	Fatal   bool    // ERR: the process is beyond asking
+	Fatal   bool    // ERR: the process is beyond asking; broken: the line was the start or the end of a GEN
 	Text    string  // ERR: what follows the word
 	Info    Info
 	LP      Logprob
@@ -67,7 +67,8 @@ type TopLogprob struct {
 func ParseReply(line []byte, r *Reply) error {
 	err := r.parse(trimEOL(line))
 	if err != nil {
-		r.Kind, r.Text = ReplyBroken, err.Error()
+		verb, _ := word(line)
+		r.Kind, r.Text, r.Fatal = ReplyBroken, err.Error(), string(verb) == "RESUME" || string(verb) == "DONE"
 	}
 	return err
 }

@@ -41,6 +41,7 @@ type Conn struct {
 	pool    sync.Pool
 	readErr error         // valid once batches is closed
 	closed  chan struct{} // closed by Close
+	deaf    chan struct{} // closed by the first write error
 
 	mu    sync.Mutex
 	queue []byte        // lines not yet taken by the writer
@@ -53,7 +54,7 @@ type Conn struct {
 // error, ends the two goroutines.
 func NewConn(stdin io.WriteCloser, stdout io.ReadCloser) *Conn {
 	c := &Conn{stdin: stdin, stdout: stdout, batches: make(chan *Batch, batches),
-		closed: make(chan struct{}), wake: make(chan struct{}, 1)}
+		closed: make(chan struct{}), deaf: make(chan struct{}), wake: make(chan struct{}, 1)}
 	c.pool.New = func() any { return &Batch{pool: &c.pool} }
 	go c.write()
 	go c.read()
@@ -78,6 +79,10 @@ func (c *Conn) Write(line []byte) error {
 	c.signal()
 	return nil
 }
+
+// Deaf is closed when a line could not be written: the engine has closed its input
+// or is gone, and hears nothing any more.
+func (c *Conn) Deaf() <-chan struct{} { return c.deaf }
 
 // CloseWrite closes the engine's input once the queued lines are written.
 func (c *Conn) CloseWrite() {
@@ -140,6 +145,7 @@ func (c *Conn) write() {
 				c.queue = nil
 				c.mu.Unlock()
 				c.stdin.Close()
+				close(c.deaf)
 				return
 			}
 			if cap(spare) > readSize { // not kept for the sake of the next STOP

@@ -24,6 +24,7 @@ type Engine interface {
 	Info() engine.Info
 	Context() int
 	Pid() int
+	Deaf() <-chan struct{} // closed once nothing can be written to it any more
 	Exited() <-chan struct{}
 	ExitErr() error // after Exited
 	Quit(ctx context.Context) error
@@ -48,7 +49,7 @@ func StartProcess(o Process) Starter {
 	}
 }
 
-// write queues a line. A process that is gone says so by its end.
+// write queues a line. An engine that cannot be written to says so by Deaf.
 func (l *Loop) write(line []byte) {
 	if l.conn == nil {
 		return
@@ -136,7 +137,7 @@ func (l *Loop) broughtUp(conn Engine, err error) {
 		l.loadAnswered(err)
 		return
 	}
-	l.conn, l.batches, l.exited = conn, conn.Batches(), conn.Exited()
+	l.conn, l.batches, l.deaf, l.exited = conn, conn.Batches(), conn.Deaf(), conn.Exited()
 	l.ledger = newLedger(conn.Info())
 	l.lastErr = nil
 	l.counters.Loads++
@@ -165,7 +166,7 @@ func engineOf(info engine.Info) sched.Engine {
 func (l *Loop) read(b *process.Batch, ok bool) {
 	if !ok {
 		l.batches = nil
-		l.parting()
+		l.parting("it closed its output and did not exit")
 		return
 	}
 	epoch := l.epoch
@@ -183,10 +184,10 @@ func (l *Loop) read(b *process.Batch, ok bool) {
 	b.Release()
 }
 
-// parting follows the end of the engine's output or of its process, whichever is
-// seen first; the other is given a moment, so that no line is lost and the error
-// says how it ended.
-func (l *Loop) parting() {
+// parting follows the end of the engine's input, of its output or of its process,
+// whichever is seen first; the others are given a moment, so that no line is lost and
+// the error says how it ended. why is for a process that lives on.
+func (l *Loop) parting(why string) {
 	if l.batches == nil && l.exited == nil {
 		l.died(l.conn.ExitErr())
 		return
@@ -197,7 +198,7 @@ func (l *Loop) parting() {
 			return
 		}
 		if l.exited != nil {
-			l.kill(errors.New("engine: it closed its output and did not exit"))
+			l.kill(errors.New("engine: " + why))
 			return
 		}
 		l.died(l.conn.ExitErr())
@@ -231,7 +232,7 @@ func (l *Loop) died(why error) {
 // detach lets go of the process: nothing that it still says is read.
 func (l *Loop) detach() Engine {
 	conn := l.conn
-	l.conn, l.batches, l.exited = nil, nil, nil
+	l.conn, l.batches, l.deaf, l.exited = nil, nil, nil, nil
 	l.current = generation{}
 	l.fresh, l.scored = l.fresh[:0], l.scored[:0]
 	l.ledger = ledger{}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type fake struct {
 
 	*process.Conn
 	stdin  *io.PipeReader
+	deaf   atomic.Bool // it lives on after the end of its input
 	stdout *io.PipeWriter
 
 	mu      sync.Mutex
@@ -109,7 +111,9 @@ func (f *fake) listen() {
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
-			f.end()
+			if !f.deaf.Load() {
+				f.end()
+			}
 			return
 		}
 		var c command

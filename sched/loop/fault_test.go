@@ -357,6 +357,8 @@ func TestEngineMisbehaves(t *testing.T) {
 		{"ERR then DONE", []string{"RESUME 0", "T 5", "ERR out of memory", "DONE 1 101 0 0 error"}, sched.ReasonEngineError, "ERR out of memory", 1, false},
 		{"fatal ERR", []string{"RESUME 0", "T 5", "ERR verify batch timed out", "DONE 1 101 0 0 stop"}, sched.ReasonEngineDied, "verify batch timed out", 1, true},
 		{"malformed T", []string{"RESUME 0", "T 5", "T x", "T 6", "DONE 2 101 0 0 stop"}, sched.ReasonEngineError, `field id is "x"`, 1, false},
+		{"malformed RESUME", []string{"RESUME x", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonEngineDied, `field reused is "x"`, 0, true},
+		{"malformed DONE", []string{"RESUME 0", "T 5", "DONE 1 101"}, sched.ReasonEngineDied, "DONE line", 1, true},
 		{"a token lost", []string{"RESUME 0", "T 5", "DONE 2 101 0 0 stop"}, sched.ReasonEngineError, "DONE counts 2 tokens, 1 were printed", 1, false},
 		{"a token doubled", []string{"RESUME 0", "T 5", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonEngineError, "DONE counts 1 tokens, 2 were printed", 2, false},
 		{"too many tokens", []string{"RESUME 0", "T 5", "T 5", "T 5", "DONE 3 101 0 0 length"}, sched.ReasonEngineError, "3 tokens where at most 2", 2, false},
@@ -435,6 +437,44 @@ func TestMidstreamErrIsTheLastWord(t *testing.T) {
 		}
 		collect(submit(t, l, s)).want(t, s)
 	})
+}
+
+// TestEngineThatDoesNotRead: one that closes its input and lives on, whatever it is
+// doing, can be asked nothing any more: its requests are told as soon as somebody
+// would have asked, and the next engine serves.
+func TestEngineThatDoesNotRead(t *testing.T) {
+	for _, when := range []string{"idle", "decoding"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fs := &fakes{origin: time.Now()}
+				l := running(t, Config{Machine: policy(sched.Quantum), Start: fs.start})
+				synctest.Wait()
+				long := Spec{Prompt: prompt(101, 4000, 1), MaxNew: 4000}
+				deaf := func() { fs.all[0].deaf.Store(true); fs.all[0].stdin.Close() }
+				if when == "idle" {
+					deaf()
+				}
+				r := submit(t, l, long)
+				if when == "decoding" {
+					time.Sleep(time.Second)
+					deaf()
+					r.Cancel()
+				}
+				a := collect(r)
+				if a.at > 1228*time.Millisecond {
+					t.Errorf("told after %v", a.at)
+				}
+				if when == "idle" && (a.end.Reason != sched.ReasonEngineDied || !strings.Contains(a.end.Err.Error(), "input")) {
+					t.Errorf("ended %v: %v", a.end.Reason, a.end.Err)
+				}
+				next := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
+				collect(submit(t, l, next)).want(t, next)
+				if len(fs.all) != 2 {
+					t.Errorf("%d loads", len(fs.all))
+				}
+			})
+		})
+	}
 }
 
 // TestSliceThatFails: a read slice that the engine gives up ends as a whole GEN

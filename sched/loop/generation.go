@@ -56,7 +56,7 @@ func (l *Loop) stop(id sched.ID) {
 func (l *Loop) reply(r *engine.Reply) {
 	g := &l.current
 	if r.Kind == engine.ReplyBroken {
-		l.malformed(r.Text)
+		l.malformed(r)
 		return
 	}
 	early := g.req == nil || !g.resumed && r.Kind != engine.ReplyResume && r.Kind != engine.ReplyErr
@@ -242,13 +242,20 @@ func (l *Loop) refused() {
 }
 
 // malformed follows a line that breaks the protocol. A token may have been lost,
-// so the request it belongs to fails; the engine is drained and goes on.
-func (l *Loop) malformed(why string) {
+// so the request it belongs to fails; the engine is drained and goes on. Where the
+// line was the GEN's RESUME or DONE nothing says any more where that begins or ends:
+// a drain would wait for what has gone by.
+func (l *Loop) malformed(line *engine.Reply) {
 	l.flush()
 	l.counters.Malformed++
-	l.log.Warn("the engine broke the protocol", "why", why)
-	if r := l.current.req; r != nil {
-		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %s", why))
+	why := fmt.Errorf("engine: %s", line.Text)
+	l.log.Warn("the engine broke the protocol", "why", line.Text)
+	switch r := l.current.req; {
+	case r == nil:
+	case line.Fatal:
+		l.kill(why)
+	default:
+		l.fail(r, sched.ReasonEngineError, why)
 	}
 }
 

@@ -63,6 +63,7 @@ type Loop struct {
 
 	conn    Engine // nil: no engine
 	batches <-chan *process.Batch
+	deaf    <-chan struct{} // it cannot be written to
 	exited  <-chan struct{}
 	leaving <-chan error // of the previous process: it is gone, or does not end
 	epoch   int          // counts processes
@@ -121,7 +122,10 @@ func (l *Loop) Run(ctx context.Context) (err error) {
 			l.read(b, ok)
 		case <-l.exited:
 			l.exited = nil
-			l.parting()
+			l.parting("")
+		case <-l.deaf:
+			l.deaf = nil
+			l.parting("it closed its input and did not exit")
 		case <-l.inbox.wake:
 			l.mail()
 		case <-l.wake.C:
