@@ -58,6 +58,9 @@ func (m *Machine) died() bool {
 		m.failAll(&m.parked, ReasonEngineDied)
 	}
 	for _, r := range m.parked {
+		if p := &r.park; p.open { // what it must read again is the price of the death, not of the park
+			m.settle(r, p.drain+p.extra)
+		}
 		r.kept, r.high = 0, 0 // what was read is gone with the process
 	}
 	return true
