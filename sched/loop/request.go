@@ -133,6 +133,19 @@ func (r *Request) Enough() {
 	r.loop.inbox.put(func(l *Loop) { l.step(sched.Event{Kind: sched.Enough, ID: r.id}) })
 }
 
+// Place is its place in the queue, 1 is next; 0 when it does not wait.
+func (r *Request) Place(ctx context.Context) int {
+	answer := make(chan int, 1)
+	r.loop.inbox.put(func(l *Loop) { answer <- l.machine.Place(r.id) })
+	select {
+	case n := <-answer:
+		return n
+	case <-r.loop.ended:
+	case <-ctx.Done():
+	}
+	return 0
+}
+
 // emitted are the ids of the answer so far.
 func (r *Request) emitted() []int32 { return r.ids[len(r.spec.Prompt):] }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -110,6 +111,9 @@ func (a *answer) next(ctx context.Context) (loop.Update, error) {
 		}
 		a.sse.last = time.Now()
 		if a.s.loop.Health().Alive() {
+			if a.state.State == sched.StateWaiting { // others have left the queue meanwhile
+				a.state.N = cmp.Or(a.req.Place(ctx), a.state.N)
+			}
 			a.comment(a.state)
 			a.flush()
 			if a.sse.err != nil {

@@ -275,6 +275,24 @@ func TestS74QueuedStreamIsNotSilent(t *testing.T) {
 	})
 }
 
+// TestQueuedSaysItsPlaceOfNow: a sign of life of a waiting stream says where it stands
+// by then, as /v1/status does.
+func TestQueuedSaysItsPlaceOfNow(t *testing.T) {
+	inBubble(t, "", "", func(r *rig) {
+		r.stream(chatPath, ask(longTask("a"), "stream", true)).untilContent()
+		var ahead []*reader
+		for i := range 3 {
+			ahead = append(ahead, r.stream(chatPath, ask("hello", "stream", true)))
+			ahead[i].untilComment("queued")
+		}
+		ahead[0].resp.Body.Close()
+		ahead[1].resp.Body.Close()
+		if e := ahead[2].untilComment("queued"); e.comment != "queued 1" || e.at > 6*time.Second {
+			t.Errorf("after both ahead of it have left: %q at %v", e.comment, e.at)
+		}
+	})
+}
+
 // TestS56SignsOfLifeInOneLongChunk: the timer is its own, not the chunk's.
 func TestS56SignsOfLifeInOneLongChunk(t *testing.T) {
 	inBubble(t, "", "--prefill-chunk 100000 --speed 0.1", func(r *rig) {
