@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -264,14 +265,20 @@ func (l *Loop) malformed(line *engine.Reply) {
 func (l *Loop) mask() {
 	g := &l.current
 	r := g.req
+	if r.masking {
+		l.counters.Malformed++
+		l.fail(r, sched.ReasonEngineError, errors.New("engine: MQ before the last one had its answer"))
+	}
 	if r.spec.Masker == nil || r.failure != nil {
 		l.write([]byte("MF\n"))
 		return
 	}
+	r.masking = true
 	serial, emitted := g.serial, r.emitted()[:len(r.emitted()):len(r.emitted())]
 	l.workers.Go(func() {
 		line, err := answerMask(r.spec.Masker, emitted)
 		l.inbox.put(func(l *Loop) {
+			r.masking = false
 			if l.current.serial != serial {
 				return
 			}

@@ -268,6 +268,41 @@ func TestMasks(t *testing.T) {
 	})
 }
 
+// TestMaskIsAskedForOnceAtATime: an engine that asks again before it has its answer has
+// lost count; its request fails, and the masker is not run beside itself.
+func TestMaskIsAskedForOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.script = func(f *fake, g engine.Gen) bool {
+			if !g.Mask {
+				return false
+			}
+			f.say("RESUME 0", "MQ", "MQ")
+			f.next() // two answers
+			f.next()
+			f.say("T 5", fmt.Sprintf("DONE 1 %d 0 0 cancel", len(g.IDs)))
+			return true
+		}
+		l := running(t, Config{Machine: policy(sched.Quantum), Start: f.start})
+		running, calls := 0, 0
+		spec := Spec{Prompt: prompt(101, 10, 1), MaxNew: 50, Params: engine.Params{Mask: true}}
+		spec.Masker = func(emitted []int32) []byte {
+			running++
+			defer func() { running-- }()
+			if calls++; running > 1 {
+				t.Error("two calls at a time")
+			}
+			time.Sleep(10 * time.Millisecond)
+			return []byte("MK AAAA\n")
+		}
+		if a := collect(submit(t, l, spec)); a.end.Reason != sched.ReasonEngineError || !strings.Contains(a.end.Err.Error(), "MQ") || calls != 1 {
+			t.Errorf("ended %v: %v; %d calls", a.end.Reason, a.end.Err, calls)
+		}
+		next := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
+		collect(submit(t, l, next)).want(t, next)
+	})
+}
+
 // TestJournalReplays: a fresh machine does what the journal says this one did.
 func TestJournalReplays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")

@@ -105,6 +105,7 @@ type Request struct {
 	estimate int          // unread tokens, as estimated on arrival
 	started  bool         // the first GEN was written
 	resumed  bool         // the first RESUME was read
+	masking  bool         // the Masker runs
 	failure  error        // what went wrong, where the machine does not know it
 	fate     sched.Reason // and what to call its end, where the machine knows a cancel
 	stats    Stats
