@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"engine/emulate/model": {"engine", "engine/vocab"},
 	"engine/fault":         {"engine"},
 	"engine/emulate":       {"engine", "engine/emulate/model", "engine/fault"},
+	"engine/relay":         {"engine", "engine/fault", "harness/supervise"},
 	"engine/llama":         {"engine"},
 	"engine/enginetest":    {"engine", "engine/process"},
 	"engine/fetch":         {"harness/supervise"},

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -176,6 +177,20 @@ func (c *Child) killTree() {
 	if !c.reaped {
 		c.tree.kill(c.cmd.Process)
 	}
+}
+
+// Send sends a signal to the child's whole process group, or to the child alone. One
+// that has ended is left alone: its number may be somebody else's by now.
+func (c *Child) Send(sig syscall.Signal, whole bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return fmt.Errorf("send %v to %s: %w", sig, c.name, os.ErrProcessDone)
+	}
+	if err := c.tree.send(c.cmd.Process, sig, whole); err != nil {
+		return fmt.Errorf("send %v to %s: %w", sig, c.name, err)
+	}
+	return nil
 }
 
 // Pid returns the child's process id.

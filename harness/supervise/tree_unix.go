@@ -23,6 +23,15 @@ func (group) terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
 // kill kills the whole group; nobody may have waited for the leader yet.
 func (group) kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
+// send signals the leader, or the whole group; nobody may have waited for the
+// leader yet.
+func (group) send(p *os.Process, sig syscall.Signal, whole bool) error {
+	if whole {
+		return syscall.Kill(-p.Pid, sig)
+	}
+	return syscall.Kill(p.Pid, sig)
+}
+
 // zombie tells whether a process has ended and only waits for its parent, or is
 // gone meanwhile.
 func zombie(p *process.Process) bool {

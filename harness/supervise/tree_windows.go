@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -82,6 +83,18 @@ func (t *tree) kill(*os.Process) {
 	if t.job != 0 {
 		_ = windows.TerminateJobObject(t.job, 1)
 	}
+}
+
+// send knows KILL alone here.
+func (t *tree) send(p *os.Process, sig syscall.Signal, whole bool) error {
+	if sig != syscall.SIGKILL {
+		return errors.New("this system has no such signal")
+	}
+	if !whole {
+		return p.Kill()
+	}
+	t.kill(p)
+	return nil
 }
 
 // awaitEnd has nothing to wait for: a job is safe to end at any time.

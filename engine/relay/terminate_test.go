@@ -1,0 +1,8 @@
+package relay
+
+import (
+	"os"
+	"syscall"
+)
+
+func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
