@@ -30,6 +30,8 @@ func Dossier(parts []Part) ([]byte, error) {
 	p.heading(1, d.title())
 	d.warn(&p)
 	d.questions(&p)
+	d.picture(&p)
+	d.tables(&p)
 	p.para("%s", d.tested())
 	d.overview(&p)
 	p.heading(2, "The answers, run by run")
@@ -151,21 +153,27 @@ func (d *dossier) verdicts() string {
 	return strings.Join(order, ", ")
 }
 
-// warn says first what is not hardware.
+// warn says first what is not hardware. The tables name each run's engine.
 func (d *dossier) warn(p *page) {
-	var emulated, real []int
-	for i, s := range d.parts {
+	var emulated []string
+	n := 0
+	for _, s := range d.parts {
 		if s.run.Emulated != "" {
-			emulated = append(emulated, i)
-		} else {
-			real = append(real, i)
+			n++
+			if name := code(s.run.Emulated); !slices.Contains(emulated, name) {
+				emulated = append(emulated, name)
+			}
 		}
 	}
-	if len(emulated) > 0 {
-		p.para("> **Emulated engines:** %s. Their timings come from a profile, not from hardware.", d.names(emulated))
-	}
-	if len(real) > 0 && len(emulated) > 0 {
-		p.para("> Real engines: %s.", d.names(real))
+	named := distinct(d.parts, (*source).realEngine)
+	switch {
+	case n == len(d.parts):
+		p.para("> **The engine is emulated in every run of this page:** its timings come from a profile (%s), not from hardware. Servers, scheduler, clients and processes are real.", strings.Join(emulated, ", "))
+	case n > 0:
+		p.para("> **The engine is emulated in %d of the %d runs:** its timings come from a profile (%s), not from hardware. The other %d had a real one: %s. Servers, scheduler, clients and processes are real in all. Every row below says which engine it is about.",
+			n, len(d.parts), strings.Join(emulated, ", "), len(d.parts)-n, strings.Join(named, ", "))
+	case len(named) > 0:
+		p.para("> **The engine is real in every run of this page:** %s.", strings.Join(named, ", "))
 	}
 }
 
@@ -174,9 +182,9 @@ func (d *dossier) overview(p *page) {
 	p.heading(2, "Overview")
 	var rows [][]string
 	for i, s := range d.parts {
-		rows = append(rows, []string{mark(d.name(i)), s.workload(), s.verdict(), d.key(i), short(s.run.Revision), s.engineName(), s.run.Host.OS + "/" + s.run.Host.Arch, day(s.run.Started)})
+		rows = append(rows, []string{mark(d.name(i)), s.workload(), s.verdict(), short(s.run.Revision), s.engineName(), s.run.Host.OS + "/" + s.run.Host.Arch, day(s.run.Started)})
 	}
-	p.table(true, []string{"run", "workload", "verdict", "in one line", "revision", "engine", "host", "date"}, rows)
+	p.table(true, []string{"run", "workload", "verdict", "revision", "engine", "host", "date"}, rows)
 }
 
 func short(revision string) string {

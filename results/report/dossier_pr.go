@@ -19,6 +19,7 @@ func DossierPR(parts []Part) ([]byte, error) {
 	p.para("### Problem and result")
 	p.para("%s", problem)
 	d.questions(&p)
+	d.tables(&p)
 	p.para("### Validation")
 	p.para("%s", d.tested())
 	p.para("Passed:")

@@ -12,9 +12,9 @@ import (
 // mostReasons bounds the reasons on the first screen; summary.json has them all.
 const mostReasons = 12
 
-// first writes the first screen: verdict, effect, n, noise, failures,
-// correctness, and the reference beside it.
-func (s *source) first(p *page) {
+// first writes the first screen: verdict, the four answers, a picture, effect, n,
+// noise, failures, correctness, and the reference beside it.
+func (s *source) first(p *page, pictures []picture) {
 	p.heading(1, s.headline())
 	if s.nothing() {
 		p.para("**Nothing was measured,** so nothing below says anything about the server:")
@@ -22,7 +22,39 @@ func (s *source) first(p *page) {
 		return
 	}
 	s.banner(p)
-	p.para("%s", s.sentence())
+	if s.invalid() {
+		p.para("%s", s.sentence())
+		s.reasons(p)
+		p.para("**Valid: no.** The numbers of this run are withheld here; they stand in the appendix with the reason.")
+		s.correctness(p)
+		s.gravest(p)
+		return
+	}
+	s.inShort(p)
+	switch {
+	case len(s.summary.Reasons) > 0:
+		p.para("Verdict **%s**:", s.verdict())
+		s.reasons(p)
+	case s.summary.Verdict == results.VerdictPass:
+		p.para("Verdict **%s**: %s", s.verdict(), s.passed())
+	}
+	if len(pictures) > 0 {
+		pictures[0].show(p)
+	}
+	if s.run.Kind == "ab" {
+		s.effects(p)
+		s.correctness(p)
+	} else {
+		s.oneArm(p)
+	}
+	s.gravest(p)
+	for i := range pictures[min(1, len(pictures)):] {
+		pictures[i+1].show(p)
+	}
+}
+
+// reasons lists those of the verdict, the first of them.
+func (s *source) reasons(p *page) {
 	for i, r := range s.summary.Reasons {
 		if i == mostReasons {
 			p.item("and %d more, below", len(s.summary.Reasons)-i)
@@ -33,18 +65,6 @@ func (s *source) first(p *page) {
 	if len(s.summary.Reasons) > 0 {
 		p.end()
 	}
-	switch {
-	case s.invalid():
-		p.para("**Valid: no.** The numbers of this run are withheld here; they stand in the appendix with the reason.")
-	case s.run.Kind != "ab":
-		s.oneArm(p)
-		s.gravest(p)
-		return
-	default:
-		s.effects(p)
-	}
-	s.correctness(p)
-	s.gravest(p)
 }
 
 func (s *source) headline() string {
@@ -124,6 +144,8 @@ func (s *source) banner(p *page) {
 			text += fmt.Sprintf(" **All engine times, due times and scheduler durations were divided by %g**; every number below is as measured, not scaled back.", s.run.Speed)
 		}
 		p.para("%s", text)
+	} else if b := s.backend(); b != "" {
+		p.para("> **The engine is real:** %s computed every token. That speaks for this model on this machine.", escape(b))
 	}
 	if s.run.Status != "complete" {
 		p.para("> **The run is not complete** (%s): %s", escape(s.run.Status), escape(gist(s.run.Why)))
@@ -140,11 +162,11 @@ func (s *source) sentence() string {
 	case s.run.Kind != "ab":
 		return s.oneArmSentence()
 	case s.plan.Primary == "ttft_short" && off.TTFTShort != nil && on.TTFTShort != nil && off.TTFTShort.Median != nil && on.TTFTShort.Median != nil:
-		return fmt.Sprintf("A short request that arrives while the engine writes a long answer got its first token after **%s** with `solo_priority` off and after **%s** with it on (medians; %s; n = %d pairs).",
-			optSecs(off.TTFTShort.Median), optSecs(on.TTFTShort.Median), interval(d), d.N)
+		return fmt.Sprintf("A short request that arrives while the engine writes a long answer got its first token after **%s** with `solo_priority` off and after **%s** with it on (medians of %d and %d; pair by pair %s; n = %s).",
+			optSecs(off.TTFTShort.Median), optSecs(on.TTFTShort.Median), off.TTFTShort.N, on.TTFTShort.N, interval(d), plural(d.N, "pair"))
 	case s.plan.Primary == "block_s":
-		return fmt.Sprintf("The workload took **%s** with `solo_priority` off and **%s** with it on (%s; n = %d pairs).",
-			optSecs(off.Block), optSecs(on.Block), interval(s.summary.Deltas["block_s"]), s.summary.Deltas["block_s"].N)
+		return fmt.Sprintf("The workload took **%s** with `solo_priority` off and **%s** with it on (%s; n = %s).",
+			optSecs(off.Block), optSecs(on.Block), interval(s.summary.Deltas["block_s"]), plural(s.summary.Deltas["block_s"].N, "pair"))
 	}
 	return "**No data:** no pair has a value of the primary metric in both arms."
 }
@@ -152,7 +174,7 @@ func (s *source) sentence() string {
 // oneArmSentence says what a run without a second arm was.
 func (s *source) oneArmSentence() string {
 	a := s.arm(s.onlyArm())
-	text := fmt.Sprintf("One `%s` with `solo_priority` %s, %s.", s.run.Kind, s.onlyArm(), outcomeText(a.Requests))
+	text := fmt.Sprintf("One `%s` with `solo_priority` %s, %s.", s.run.Kind, s.onlyArm(), outcomeText(a.Requests)+s.struckText(s.onlyArm()))
 	if a.TTFTShort != nil {
 		text += fmt.Sprintf(" Short requests got their first token after **%s** (median), %s at p95 and %s at most (n = %d).",
 			optSecs(a.TTFTShort.Median), optSecs(a.TTFTShort.P95), optSecs(a.TTFTShort.Max), a.TTFTShort.N)
@@ -342,7 +364,7 @@ func failures(r results.Requests) string { return unplanned(r, 0) }
 
 // unplanned is failures without those that the run itself brought about.
 func unplanned(r results.Requests, struck int) string {
-	n := r.Refused + r.Truncated + r.StreamError + r.TransportError + r.Timeout + r.CutOff + r.NotSent - struck
+	n := unexpected(r, struck)
 	trials := r.Planned - r.Cancelled - struck
 	if n == 0 && trials > 0 {
 		return fmt.Sprintf("0 of %d (95 %% bound %.2g %%)", trials, 100*stats.ZeroBound(trials))
@@ -386,6 +408,11 @@ func (s *source) below() string {
 		return fmt.Sprintf("It disclosed nothing; what it could not check (%s) stands below under *Not run*.", plural(notRun, "check"))
 	}
 	return fmt.Sprintf("What it disclosed (%s) stands below under *Checks*, what it could not check (%s) under *Not run*.", plural(notes, "thing"), plural(notRun, "check"))
+}
+
+// unexpected counts the ends that nobody planned.
+func unexpected(r results.Requests, struck int) int {
+	return r.Refused + r.Truncated + r.StreamError + r.TransportError + r.Timeout + r.CutOff + r.NotSent - struck
 }
 
 // scored counts the judged answers that the manifest scores and does not demand, of

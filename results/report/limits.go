@@ -47,32 +47,32 @@ func (s *source) unchecked(p *page) (n int) {
 
 // notRunBy is the catalogue of what none of these runs did.
 func notRunBy(parts ...*source) []string {
-	any := func(did func(*source) bool) bool { return slices.ContainsFunc(parts, did) }
+	some := func(did func(*source) bool) bool { return slices.ContainsFunc(parts, did) }
 	asked := func(did func(*results.Record) bool) bool {
-		return any(func(s *source) bool {
+		return some(func(s *source) bool {
 			return slices.ContainsFunc(s.records, func(r results.Record) bool { return did(&r) })
 		})
 	}
-	kind := func(kind string) bool { return any(func(s *source) bool { return s.run.Kind == kind }) }
-	real := distinct(parts, (*source).realEngine)
+	kind := func(kind string) bool { return some(func(s *source) bool { return s.run.Kind == kind }) }
+	engines := distinct(parts, (*source).realEngine)
 	return applying([]limit{
-		{"A real model: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", len(real) == 0},
-		{"Any engine but " + strings.Join(real, ", ") + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", len(real) > 0},
-		{"CUDA, Vulkan, Metal and CPU backends.", len(real) == 0},
+		{"A real model: no weight was read and no token computed. Nothing here is evidence of native speed or of answer quality.", len(engines) == 0},
+		{"Any engine but " + strings.Join(engines, ", ") + " (CUDA, Vulkan, Metal, CPU each need a run of their own).", len(engines) > 0},
+		{"CUDA, Vulkan, Metal and CPU backends.", len(engines) == 0},
 		{"Operating systems other than " + strings.Join(distinct(parts, func(s *source) string { return s.run.Host.OS + "/" + s.run.Host.Arch }), ", ") + ".", true},
 		{"The Chat Completions API.", !asked(func(r *results.Record) bool { return r.API == "chat" })},
 		{"The Responses API.", !asked(func(r *results.Record) bool { return r.API == "responses" })},
 		{"Non-streaming requests.", !asked(func(r *results.Record) bool { return !r.Stream })},
-		{"Images, multimodal prompts.", !any((*source).sawImage)},
-		{"An image read by a real model: the one above was answered by the emulated engine.", any((*source).sawImage) && !any(func(s *source) bool { return s.sawImage() && s.run.Emulated == "" })},
+		{"Images, multimodal prompts.", !some((*source).sawImage)},
+		{"An image read by a real model: the one above was answered by the emulated engine.", some((*source).sawImage) && !some(func(s *source) bool { return s.sawImage() && s.run.Emulated == "" })},
 		{"An hour under load (`interlude soak`): the longest of these runs lasted " + minutes(longestSoak(parts)) + ".", kind("soak") && longestSoak(parts) < 3600},
 		{"An hour under load (`interlude soak`).", !kind("soak")},
 		{"Ending the engine on purpose (`interlude inject`).", !kind("inject")},
 		{"Disconnects, restart and rollback (`interlude lifecycle`).", !kind("lifecycle")},
 		{"The same requests with the flag off and on, in pairs (`interlude ab`).", !kind("ab")},
-		{"A control arm beside off and on.", kind("ab") && !any((*source).hasControl)},
-		{"The unpatched upstream server (target `strata-server`).", !any(func(s *source) bool { return s.plan.Target == "strata-server" })},
-		{"Off/off pairs (`--aa N`).", kind("ab") && !any((*source).hasAA)},
+		{"A control arm beside off and on.", kind("ab") && !some((*source).hasControl)},
+		{"The unpatched upstream server (target `strata-server`).", !some(func(s *source) bool { return s.plan.Target == "strata-server" })},
+		{"Off/off pairs (`--aa N`).", kind("ab") && !some((*source).hasAA)},
 		{"Engines served by a batch of slots, replicas or a layer split: the scheduler refuses them.", true},
 	})
 }

@@ -134,7 +134,7 @@ func (s *source) drift(p *page) {
 		return
 	}
 	p.heading(2, "Drift over the run")
-	p.para("Theil–Sen slopes of 5-minute medians, per hour, with their 95 %% interval; the first five minutes are left out. A slope keeps its budget while the upper end stays below it.")
+	p.para("Theil–Sen slopes of 5-minute medians, per hour, with their 95 %% interval; the first five minutes are left out. A slope keeps its budget while the upper end stays below it; one whose low end is above 0 really rises, and its budget is what this run was allowed. MB are 1,000,000 bytes, handles and the like are counted.")
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(s.summary.Slopes)) {
 		v := s.summary.Slopes[name]
@@ -152,17 +152,27 @@ func (s *source) drift(p *page) {
 				}
 			}
 		}
-		rows = append(rows, []string{name, optPlain(v.PerHour), optPlain(v.Low), optPlain(v.High), optPlain(v.Budget), kept})
+		write := unit(name)
+		rows = append(rows, []string{name, write(v.PerHour), write(v.Low), write(v.High), write(v.Budget), kept})
 	}
 	p.table(false, []string{"quantity", "per hour", "low", "high", "budget", ""}, rows)
 }
 
-// optPlain writes a number of any size with four digits that count.
-func optPlain(v *float64) string {
-	if v == nil {
-		return dash
+// unit writes a slope, or a budget of one, by the ending of its quantity's name.
+func unit(name string) func(*float64) string {
+	by, format := 1.0, "%.4g"
+	switch {
+	case strings.HasSuffix(name, "_bytes"):
+		by, format = 1e6, "%.3g MB"
+	case strings.HasSuffix(name, "_s"):
+		by, format = 1e-3, "%.3g ms"
 	}
-	return fmt.Sprintf("%.4g", *v)
+	return func(v *float64) string {
+		if v == nil {
+			return dash
+		}
+		return fmt.Sprintf(format, *v/by)
+	}
 }
 
 // cells is the matrix of a run that ends the engine, or the rows of a lifecycle.

@@ -2,6 +2,8 @@ package report
 
 import (
 	"bytes"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"image/color"
 	"maps"
@@ -19,15 +21,29 @@ import (
 	"interlude/results"
 )
 
-// Colours that stay apart in print and for the colour-blind.
+// Colours that stay apart for the colour-blind and, one light and one dark, in grey.
 func armColour(arm string) color.Color {
 	switch arm {
 	case results.Off:
-		return color.RGBA{0xd9, 0x5f, 0x02, 0xff}
+		return color.RGBA{0xe6, 0x9f, 0x00, 0xff}
 	case results.On:
-		return color.RGBA{0x1b, 0x7e, 0x9e, 0xff}
+		return color.RGBA{0x00, 0x5f, 0x96, 0xff}
 	}
 	return color.RGBA{0x66, 0x66, 0x66, 0xff}
+}
+
+// armGlyph is a request of an arm: a square with the flag off, a disc with it on, so
+// that colour is never all that tells them apart.
+func armGlyph(arm string, radius font.Length) draw.GlyphStyle {
+	style := draw.GlyphStyle{Color: armColour(arm), Radius: radius, Shape: draw.CircleGlyph{}}
+	switch arm {
+	case results.On:
+	case results.Off:
+		style.Shape = draw.BoxGlyph{}
+	default:
+		style.Shape = draw.PyramidGlyph{}
+	}
+	return style
 }
 
 // pale is a colour two thirds of the way to white.
@@ -54,8 +70,9 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// svg draws p; the same plot gives the same bytes.
-func svg(p *plot.Plot, width, height font.Length) ([]byte, error) {
+// svg draws p; the same plot gives the same bytes. said is what it shows, in words,
+// for those who cannot see it.
+func svg(p *plot.Plot, width, height font.Length, said string) ([]byte, error) {
 	c := vgsvg.New(width, height)
 	canvas := draw.New(c)
 	canvas.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: height}, {Y: height}})
@@ -64,8 +81,14 @@ func svg(p *plot.Plot, width, height font.Length) ([]byte, error) {
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("draw %q: %w", p.Title.Text, err)
 	}
+	var title, desc bytes.Buffer
+	if err := errors.Join(xml.EscapeText(&title, []byte(p.Title.Text)), xml.EscapeText(&desc, []byte(said))); err != nil {
+		return nil, fmt.Errorf("draw %q: %w", p.Title.Text, err)
+	}
+	told := fmt.Sprintf(" role=\"img\">\n<title>%s</title>\n<desc>%s</desc>\n<g ", title.String(), desc.String())
+	out := bytes.Replace(b.Bytes(), []byte(">\n<g "), []byte(told), 1)
 	// Where the font is not installed a viewer would fall back to a serif face.
-	return bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
+	return bytes.ReplaceAll(out, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
 // secondsTicks marks a logarithmic axis of seconds at 1, 2 and 5 of each decade.
@@ -105,7 +128,7 @@ type dot struct {
 }
 
 // ttftPlot shows every probe's TTFT by arm, and each arm's median as a bar.
-func ttftPlot(title string, dots []dot) ([]byte, error) {
+func ttftPlot(title, said string, dots []dot) ([]byte, error) {
 	p := newPlot(title, "", "")
 	var all []float64
 	byArm := map[string][]float64{}
@@ -126,7 +149,7 @@ func ttftPlot(title string, dots []dot) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: armColour(arm), Radius: 3.2, Shape: draw.CircleGlyph{}}
+		s.GlyphStyle = armGlyph(arm, 3.2)
 		med := nearestRank(values, 0.5)
 		bar, err := plotter.NewLine(plotter.XYs{{X: float64(i) - 0.3, Y: med}, {X: float64(i) + 0.3, Y: med}})
 		if err != nil {
@@ -139,7 +162,7 @@ func ttftPlot(title string, dots []dot) ([]byte, error) {
 	p.X.Min, p.X.Max = -0.6, float64(len(arms))-0.4
 	p.X.Tick.Marker = plot.ConstantTicks(ticks)
 	p.X.Tick.Length = 0
-	return svg(p, 16*vg.Centimeter, 10*vg.Centimeter)
+	return svg(p, 16*vg.Centimeter, 10*vg.Centimeter, said)
 }
 
 // spread places point k of n beside others of its column, always at the same place.
@@ -157,7 +180,7 @@ type point struct {
 }
 
 // overTimePlot shows a drift, and when the slow probes came.
-func overTimePlot(title string, points []point) ([]byte, error) {
+func overTimePlot(title, said string, points []point) ([]byte, error) {
 	p := newPlot(title, "seconds since the first request", "")
 	var all []float64
 	byArm := map[string]plotter.XYs{}
@@ -173,11 +196,15 @@ func overTimePlot(title string, points []point) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: armColour(arm), Radius: 2.2, Shape: draw.CircleGlyph{}}
+		s.GlyphStyle = armGlyph(arm, 2.2)
 		p.Add(s)
+		if len(byArm) > 1 {
+			p.Legend.Add("flag "+arm, s)
+		}
 	}
+	p.Legend.Top = true
 	p.X.Min, p.X.Max = 0, latest*1.02+1e-9
-	return svg(p, 22*vg.Centimeter, 9*vg.Centimeter)
+	return svg(p, 22*vg.Centimeter, 9*vg.Centimeter, said)
 }
 
 // pairLine is one pair: the primary metric in both arms.
@@ -188,7 +215,7 @@ type pairLine struct {
 
 // pairPlot joins the two arms of each pair, so that one odd pair cannot hide in
 // an average.
-func pairPlot(title string, pairs []pairLine) ([]byte, error) {
+func pairPlot(title, said string, pairs []pairLine) ([]byte, error) {
 	p := newPlot(title, "", "")
 	var all []float64
 	for _, l := range pairs {
@@ -207,14 +234,14 @@ func pairPlot(title string, pairs []pairLine) ([]byte, error) {
 			return nil, err
 		}
 		ends.GlyphStyleFunc = func(i int) draw.GlyphStyle {
-			return draw.GlyphStyle{Color: armColour([]string{results.Off, results.On}[i]), Radius: 3.4, Shape: draw.CircleGlyph{}}
+			return armGlyph([]string{results.Off, results.On}[i], 3.4)
 		}
 		p.Add(line, ends)
 	}
 	p.X.Min, p.X.Max = -0.4, 1.4
 	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "off"}, {Value: 1, Label: "on"}}
 	p.X.Tick.Length = 0
-	return svg(p, 13*vg.Centimeter, 10*vg.Centimeter)
+	return svg(p, 13*vg.Centimeter, 10*vg.Centimeter, said)
 }
 
 // lane is one request of the timeline.
@@ -229,7 +256,7 @@ type lane struct {
 
 // timelinePlot shows when each request waited (thin line), when its tokens flowed
 // (bar) and when it was parked (pale bar), arm above arm on the same clock.
-func timelinePlot(title string, lanes []lane) ([]byte, error) {
+func timelinePlot(title, said string, lanes []lane) ([]byte, error) {
 	p := newPlot(title, "seconds since the first request of the arm was sent", "")
 	grid := plotter.NewGrid()
 	grid.Horizontal.Width = 0
@@ -275,5 +302,5 @@ func timelinePlot(title string, lanes []lane) ([]byte, error) {
 	p.X.Min, p.X.Max = 0, latest*1.02
 	p.Y.Tick.Marker = plot.ConstantTicks(ticks)
 	p.Y.Tick.Length = 0
-	return svg(p, 22*vg.Centimeter, font.Length(rows*0.62+3)*vg.Centimeter)
+	return svg(p, 22*vg.Centimeter, font.Length(rows*0.62+3)*vg.Centimeter, said)
 }

@@ -198,7 +198,7 @@ func (s *source) driftText() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(s.summary.Slopes)) {
 		if v := s.summary.Slopes[name]; v.Budget != nil {
-			parts = append(parts, fmt.Sprintf("%s %s an hour (%s to %s, budget %s)", escape(name), optPlain(v.PerHour), optPlain(v.Low), optPlain(v.High), optPlain(v.Budget)))
+			parts = append(parts, fmt.Sprintf("%s %s an hour (%s to %s, budget %s)", escape(name), unit(name)(v.PerHour), unit(name)(v.Low), unit(name)(v.High), unit(name)(v.Budget)))
 		}
 	}
 	return strings.Join(parts, "; ")

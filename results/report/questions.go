@@ -42,32 +42,10 @@ type question struct {
 func (d *dossier) asked() []question {
 	return []question{
 		{"Does it help, and by how much?", d.helped(), append(d.paired((*source).helps), d.other((*source).without)...)},
-		{"What does it cost?", d.each("Output rate with the flag on: ", func(s *source) string { return interval(s.summary.Deltas["output_tok_s"]) }), d.paired((*source).costs)},
-		{"Who pays?", d.each("The long answers that are overtaken; more than 5 % slower, end to end, than their partner with the flag off were: ", func(s *source) string {
-			c := s.slower()["long"]
-			if c[1] == 0 {
-				return ""
-			}
-			return fmt.Sprintf("%d of %d", c[0], c[1])
-		}), append(d.paired((*source).payers), d.other((*source).pauses)...)},
+		{"What does it cost?", d.cost(), d.paired((*source).costs)},
+		{"Who pays?", d.payers(), append(d.paired((*source).payers), d.other((*source).pauses)...)},
 		{"Does it break anything?", d.broke(), append(d.paired((*source).kept), d.other((*source).kept)...)},
 	}
-}
-
-// each says one thing of every valid paired run, on one line.
-func (d *dossier) each(lead string, of func(*source) string) string {
-	var list []string
-	for i, s := range d.parts {
-		if s.run.Kind == "ab" && !s.invalid() {
-			if said := of(s); said != "" {
-				list = append(list, said+" ("+d.name(i)+")")
-			}
-		}
-	}
-	if len(list) == 0 {
-		return ""
-	}
-	return lead + strings.Join(list, "; ") + "."
 }
 
 // paired collects what one function says of every paired run.
@@ -101,7 +79,8 @@ func (s *source) primary() string {
 	return string(stats.Unsure)
 }
 
-// helped counts the calls of the primary metrics.
+// helped counts the calls of the primary metrics, and says between which ends the
+// short requests gained.
 func (d *dossier) helped() string {
 	n, runs := map[string]int{}, 0
 	for _, s := range d.parts {
@@ -113,17 +92,58 @@ func (d *dossier) helped() string {
 	if runs == 0 {
 		return ""
 	}
-	return d.each(fmt.Sprintf("The primary metric is better with the flag on in %d of %s, worse in %d: ", n[string(stats.Better)], plural(runs, "paired run"), n[string(stats.Worse)]), func(s *source) string {
-		off, on := s.arm(results.Off), s.arm(results.On)
-		if s.plan.Primary != "ttft_short" {
-			return escape(s.plan.Primary) + " " + optSecs(off.Block) + " → " + optSecs(on.Block)
+	text := fmt.Sprintf("The primary metric is better with the flag on in %d of %s, worse in %d.", n[string(stats.Better)], plural(runs, "paired run"), n[string(stats.Worse)])
+	gain := func(of func(results.Delta) *float64) func(*source) (float64, bool) {
+		return func(s *source) (float64, bool) {
+			if v := of(s.summary.Deltas["ttft_short"]); v != nil && *v > 0 {
+				return 1 / *v, true
+			}
+			return 0, false
 		}
-		text := "short TTFT " + distText(off.TTFTShort) + " → " + distText(on.TTFTShort) + ", verdict " + s.verdict()
-		if s.run.Emulated != "" {
-			text = "emulated: " + text
+	}
+	factor := func(v float64) string {
+		if v < 1 {
+			return "× " + digits(1/v)
 		}
-		return text
-	})
+		return "÷ " + digits(v)
+	}
+	if by := d.ranges(gain(func(x results.Delta) *float64 { return x.Ratio }), func(x reach) string { return between(x, factor) }); by != "" {
+		text += " Short requests' time to first token: " + by + "."
+	}
+	if least := d.ranges(gain(func(x results.Delta) *float64 { return x.High }), func(x reach) string { return factor(x.low) }); least != "" {
+		text += " The weakest end of a 95 % interval: " + least + "."
+	}
+	return text
+}
+
+// cost is the change of the output rate, and what the guard made of it.
+func (d *dossier) cost() string {
+	by := d.ranges(func(s *source) (float64, bool) {
+		if v := s.summary.Deltas["output_tok_s"].Ratio; v != nil {
+			return *v, true
+		}
+		return 0, false
+	}, func(x reach) string { return between(x, change) })
+	if by == "" {
+		return ""
+	}
+	text := "Output rate with the flag on: " + by
+	if calls := d.guardCalls("output_tok_s"); calls != "" {
+		text += "; " + calls
+	}
+	return text + "."
+}
+
+// payers are the long answers, run by run never pooled.
+func (d *dossier) payers() string {
+	by := d.ranges(func(s *source) (float64, bool) {
+		c := s.slower()["long"]
+		return 100 * float64(c[0]) / float64(c[1]), c[1] > 0
+	}, func(x reach) string { return between(x, func(v float64) string { return fmt.Sprintf("%.0f %%", v) }) })
+	if by == "" {
+		return ""
+	}
+	return "The long answers that are overtaken. More than 5 % slower, end to end, than their partner with the flag off were, of a run's long answers: " + by + ". " + d.longestPauses()
 }
 
 // helps is the primary metric of a paired run, and what the verdict adds to it.
@@ -179,11 +199,13 @@ func (s *source) pauses() string {
 	return fmt.Sprintf("longest pause of a stream %s over %s parks; long answers, end to end, median %s", optSecs(a.LongestPause), optInt(a.Parks), distText(a.LongE2E))
 }
 
-// kept is what came out right and what did not, with the flag on.
-func (s *source) kept() string {
+// kept is the verdict, and what came out right and what did not, with the flag on.
+func (s *source) kept() string { return "**" + s.verdict() + "**; " + s.right() }
+
+func (s *source) right() string {
 	arm := s.onlyArm()
 	a := s.arm(arm)
-	list := []string{"**" + s.verdict() + "**", "unplanned failures " + unplanned(a.Requests, s.struck(arm))}
+	list := []string{"unplanned failures " + unplanned(a.Requests, s.struck(arm))}
 	if len(s.summary.Cells) > 0 {
 		list = append(list, cellsText(s.summary.Cells))
 	}
@@ -228,9 +250,17 @@ func (d *dossier) broke() string {
 			before++
 		}
 	}
-	text := fmt.Sprintf("%d of %s BROKEN.", broken, plural(len(d.parts), "run"))
+	text := fmt.Sprintf("**%d of %s BROKEN.**", broken, plural(len(d.parts), "run"))
 	if broken == 0 {
 		text = "No run of this page is BROKEN."
+	}
+	valid := d.count(func(*source) bool { return true })
+	text += fmt.Sprintf(" Of %s, with the flag on, %d had a failure that was not planned, and %d lost processed prefixes.", plural(valid, "valid run"), d.count((*source).failed), d.count(func(s *source) bool {
+		n := s.arm(s.onlyArm()).LostPrefix
+		return n != nil && *n > 0
+	}))
+	if n := d.count(func(s *source) bool { return s.summary.Identical != nil }); n > 0 {
+		text += fmt.Sprintf(" Long answers differed between the arms in %d of %s.", d.count(func(s *source) bool { e := s.summary.Identical; return e != nil && e.Equal < e.Total }), plural(n, "run"))
 	}
 	if before > 0 {
 		text += fmt.Sprintf(" %s BROKEN: see *Failed and earlier attempts*.", plural(before, "earlier attempt")+" ended")

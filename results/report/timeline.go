@@ -63,16 +63,20 @@ func flows(r *results.Record, base results.Stamp) [][2]float64 {
 }
 
 // parked are the stretches in which the server had parked a stream: from its
-// comment to the next output. Other gaps are the engine's or the machine's own.
+// comment to the one that says it goes on, or to the next output. Other gaps are the
+// engine's or the machine's own.
 func parked(r *results.Record, base results.Stamp) [][2]float64 {
 	var spans [][2]float64
-	for _, s := range r.States {
+	for k, s := range r.States {
 		if s.Text != "parked" {
 			continue
 		}
 		until := r.End
 		if i := slices.IndexFunc(r.Chunks, func(c results.Chunk) bool { return c.At > s.At }); i >= 0 {
 			until = r.Chunks[i].At
+		}
+		if i := slices.IndexFunc(r.States[k:], func(x results.Seen) bool { return x.Text == "resumed" || x.Text == "decoding" }); i >= 0 {
+			until = min(until, r.States[k+i].At)
 		}
 		spans = append(spans, [2]float64{results.Seconds(base, s.At), results.Seconds(base, until)})
 	}
