@@ -44,6 +44,7 @@ type options struct {
 	threads         int
 	gpuLayers       int
 	verbose, serves bool
+	checks          bool
 }
 
 func main() {
@@ -62,7 +63,7 @@ func run(args []string) error {
 	// collecting often is cheap, and memory stays near --conversation-cache-mib.
 	debug.SetGCPercent(20)
 	o, err := parse(args, os.Stderr)
-	if err != nil {
+	if err != nil || o.checks {
 		return err
 	}
 	lib, opt, err := open(o)
@@ -87,11 +88,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.threads, "threads", max(1, runtime.NumCPU()-1), "compute threads; more than the machine's cores stalls it")
 	f.IntVar(&o.gpuLayers, "gpu-layers", -1, "layers on the GPU; -1 is all of them")
 	f.BoolVar(&o.verbose, "verbose", false, "write llama.cpp's own log to stderr")
+	f.BoolVar(&o.checks, "check", false, "look at the flags and the head of the model, load and serve nothing")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			os.Exit(0)
 		}
-		return o, fault{exitUsage, err.Error(), "see --help"}
+		return o, fault{exitUsage, err.Error(), "see `interlude engine llama --help`"}
 	}
 	return o, o.validate(f.Args())
 }
@@ -103,7 +105,7 @@ func (o options) validate(rest []string) error {
 	switch cores := runtime.NumCPU(); {
 	case len(rest) > 0:
 		return fault{exitUsage, fmt.Sprintf("unexpected argument %q", rest[0]), "all options are flags; see --help"}
-	case !o.serves:
+	case !o.serves && !o.checks:
 		return fault{exitUsage, "nothing to do", "give --serve: this program speaks the engine protocol and nothing else"}
 	case o.lib == "":
 		return bad("lib", `""`, "name the directory of llama.cpp's libraries; `interlude fetch llama` gets them")

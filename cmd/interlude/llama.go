@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ built now where the source is at hand. Without --lib and --model it takes what
 			if err != nil {
 				return exit{3, err}
 			}
-			if err := probeLlama(path); err != nil {
+			if err := probeLlama(path, "--help"); err != nil {
 				return exit{3, err}
 			}
 			return become(path, withFetched(args))
@@ -40,7 +41,10 @@ built now where the source is at hand. Without --lib and --model it takes what
 	}
 }
 
-// llamaBinary finds or makes the program.
+// llamaBinary finds or makes the program: the one beside this binary, or one built
+// from the source that this binary was built from. An engine runs in the folder of
+// its slot or its config; there the one made for its caller is taken as it is, unless
+// this binary is newer.
 func llamaBinary() (string, error) {
 	name := llamaProgram
 	if runtime.GOOS == "windows" {
@@ -53,41 +57,52 @@ func llamaBinary() (string, error) {
 	if sibling := filepath.Join(filepath.Dir(self), name); isFile(sibling) {
 		return sibling, nil
 	}
-	root, err := sourceRoot()
-	if err != nil {
+	root := ownSource()
+	if root == "" {
 		return "", fmt.Errorf("no %s beside %s and no source to build it from: build it with `go build ./cmd/%s` and put it there", name, filepath.Base(self), llamaProgram)
 	}
-	return buildLlama(root, name)
-}
-
-// sourceRoot is the nearest directory upwards that holds our go.mod.
-func sourceRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && bytes.HasPrefix(b, []byte("module interlude\n")) {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("not inside the source tree")
-		}
-		dir = parent
-	}
-}
-
-// buildLlama builds into the user's cache, under a name that tells checkouts
-// apart. The toolchain's own cache makes a second build a matter of moments.
-func buildLlama(root, name string) (string, error) {
 	cache, err := cacheDir("bin")
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(root))
-	out := filepath.Join(cache, hex.EncodeToString(sum[:4])+"-"+name)
+	sum := sha256.Sum256([]byte(root)) // tells checkouts apart
+	built := filepath.Join(cache, hex.EncodeToString(sum[:4])+"-"+name)
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the working directory: %w", err)
+	}
+	if rel, err := filepath.Rel(root, here); (err != nil || !filepath.IsLocal(rel)) && newer(built, self) {
+		return built, nil
+	}
+	return built, buildLlama(root, built)
+}
+
+// ownSource is the directory with our go.mod that this binary was built from; "" where
+// it is gone, or was left out of the binary (-trimpath).
+func ownSource() string {
+	_, file, _, _ := runtime.Caller(0)
+	for dir := filepath.Dir(file); filepath.IsAbs(dir); dir = filepath.Dir(dir) {
+		b, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(b, []byte("module interlude\n")) {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return ""
+}
+
+// newer tells whether a file is there and not older than another.
+func newer(path, than string) bool {
+	a, err := os.Stat(path)
+	b, other := os.Stat(than)
+	return err == nil && other == nil && !a.ModTime().Before(b.ModTime())
+}
+
+// buildLlama builds the program from the source at root. The toolchain's own cache
+// makes a second build a matter of moments, after which the program counts as new.
+func buildLlama(root, out string) error {
 	var said bytes.Buffer
 	env := append(os.Environ(), "CGO_ENABLED=0")
 	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-o", out, "./cmd/" + llamaProgram}, Dir: root, Env: env, Stdout: &said, Stderr: &said})
@@ -95,16 +110,18 @@ func buildLlama(root, name string) (string, error) {
 		err = child.Wait()
 	}
 	if err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", llamaProgram, err, said.String())
+		return fmt.Errorf("build %s: %w\n%s", llamaProgram, err, said.String())
 	}
-	return out, nil
+	now := time.Now()
+	return os.Chtimes(out, now, now)
 }
 
-// probeLlama runs the program once for its help: where libffi is missing it
-// panics before its main, and only from outside can that be explained.
-func probeLlama(path string) error {
+// probeLlama runs the program once, for its help or to have its flags looked at:
+// where libffi is missing it panics before its main, and only from outside can that
+// be explained.
+func probeLlama(path string, args ...string) error {
 	var said bytes.Buffer
-	child, err := supervise.Start(supervise.Spec{Argv: []string{path, "--help"}, Stdout: &said, Stderr: &said})
+	child, err := supervise.Start(supervise.Spec{Argv: append([]string{path}, args...), Stdout: &said, Stderr: &said})
 	if err == nil {
 		err = child.Wait()
 	}
@@ -113,6 +130,9 @@ func probeLlama(path string) error {
 	}
 	if strings.Contains(said.String(), "libffi") {
 		return fmt.Errorf("%s needs the system library libffi: install it (Debian: libffi8, Fedora: libffi, macOS and Windows bring it)", llamaProgram)
+	}
+	if _, own, ok := strings.Cut("\n"+said.String(), "\n"+llamaProgram+": "); ok {
+		return errors.New(firstLine(own))
 	}
 	return fmt.Errorf("%s does not start: %w: %s", llamaProgram, err, firstLine(said.String()))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"interlude/engine/micromodel"
 )
@@ -74,12 +75,54 @@ func TestMissingLibffiIsExplained(t *testing.T) {
 		t.Skip("a shell script stands in for the program")
 	}
 	program := put(t, filepath.Join(t.TempDir(), "interlude-llama"), []byte("#!/bin/sh\necho 'panic: libffi.so.8: cannot open shared object file' >&2\nexit 2\n"))
-	if err := probeLlama(program); err == nil || !strings.Contains(err.Error(), "libffi8") {
+	if err := probeLlama(program, "--help"); err == nil || !strings.Contains(err.Error(), "libffi8") {
 		t.Errorf("got %v", err)
 	}
 	other := put(t, filepath.Join(t.TempDir(), "interlude-llama"), []byte("#!/bin/sh\necho 'what went wrong' >&2\nexit 7\n"))
-	if err := probeLlama(other); err == nil || !strings.Contains(err.Error(), "what went wrong") {
+	if err := probeLlama(other, "--help"); err == nil || !strings.Contains(err.Error(), "what went wrong") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An engine runs in the folder of its slot, from where no source can be seen: what
+// was built for the command that started it is found there, and started as it is.
+func TestLlamaIsFoundFromTheFolderOfASlot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds interlude-llama")
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("GOCACHE") == "" {
+		t.Setenv("GOCACHE", filepath.Join(cache, "go-build")) // the toolchain's stays warm
+	}
+	ownCache(t)
+	made, err := llamaBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(time.Minute)
+	if err := os.Chtimes(made, old, old); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	found, err := llamaBinary()
+	if err != nil || found != made {
+		t.Fatalf("found %q, want %q: %v", found, made, err)
+	}
+	if info, err := os.Stat(found); err != nil || !info.ModTime().Equal(old) {
+		t.Errorf("was built again: %v, %v", info.ModTime(), err)
+	}
+	model := put(t, filepath.Join(t.TempDir(), "m.gguf"), []byte("GGUF"))
+	for flags, want := range map[string]string{
+		"--thread 1": "flag provided but not defined: -thread", "--threads 4096": "--threads 4096 cannot be; give 1 to",
+		"--sequences 0": "give 1 to 64", "stray": `unexpected argument "stray"`, "--threads 1": "",
+	} {
+		args := append(strings.Fields(flags), "--lib", t.TempDir(), "--model", model, "--check")
+		if err := probeLlama(found, args...); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", flags, err, want)
+		}
 	}
 }
 

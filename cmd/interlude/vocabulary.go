@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"interlude/engine/emulate"
@@ -22,8 +23,8 @@ type setup struct {
 }
 
 // setUp finds what llama.cpp needs before anything is started: the program, the
-// libraries and the model. Of the stand-in the flags are checked. Other engines
-// bring nothing along.
+// libraries and the model. Of both reserved engines the flags are checked. Other
+// engines bring nothing along.
 func setUp(engine, self string, speed float64) (setup, error) {
 	s := setup{tokenizer: "builtin"}
 	e, err := harness.ParseEngine(engine, self, speed)
@@ -50,8 +51,8 @@ func setUp(engine, self string, speed float64) (setup, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := probeLlama(program); err != nil {
-		return s, err
+	if err := probeLlama(program, append(slices.Clone(args), "--check")...); err != nil {
+		return s, fmt.Errorf("--engine %q: %w", engine, err)
 	}
 	s.tokenizer, s.model = model, strings.TrimSuffix(filepath.Base(model), ".gguf")
 	s.files = []harness.TargetFile{{Role: "engine", Path: program}, {Role: "model", Path: model}}
