@@ -178,6 +178,9 @@ func AppendNote(dir, text string, at time.Time) error {
 	}
 	line, err := encode(Event{Time: at.UTC().Format("2006-01-02T15:04:05.000Z07:00"), Kind: "disclosure", Text: text})
 	if err == nil {
+		err = unpackHere(dir, EventsFile)
+	}
+	if err == nil {
 		err = appendLine(filepath.Join(dir, EventsFile), line)
 	}
 	if err != nil {

@@ -3,11 +3,14 @@ package results
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"time"
 )
 
@@ -38,6 +41,51 @@ func (u unpacking) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name + Packed, Err: err}
 	}
 	return &memory{Reader: bytes.NewReader(raw), name: name, size: int64(len(raw))}, nil
+}
+
+// Stat says of a packed file what Open would, from its last four bytes: the length
+// that it unpacks to. Whether it can be unpacked is found by those who read it.
+func (u unpacking) Stat(name string) (fs.FileInfo, error) {
+	info, err := fs.Stat(u.FS, name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	packed, missing := u.FS.Open(name + Packed)
+	if missing != nil {
+		return nil, err // of the name that was asked for
+	}
+	defer packed.Close()
+	var size [4]byte
+	end, ok := packed.(io.Seeker)
+	if !ok {
+		return nil, &fs.PathError{Op: "stat", Path: name + Packed, Err: errors.ErrUnsupported}
+	}
+	if _, err = end.Seek(-int64(len(size)), io.SeekEnd); err == nil {
+		_, err = io.ReadFull(packed, size[:])
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: name + Packed, Err: err}
+	}
+	return &memory{name: name, size: int64(binary.LittleEndian.Uint32(size[:]))}, nil
+}
+
+// unpackHere puts a file of a run directory that lies there packed alone back under
+// its own name, so that it can be added to.
+func unpackHere(dir, name string) error {
+	if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	raw, err := fs.ReadFile(Dir(dir), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there is neither
+	}
+	if err == nil {
+		err = WriteFile(dir, name, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w", name, err)
+	}
+	return os.Remove(filepath.Join(dir, name+Packed))
 }
 
 // Pack compresses raw; the same bytes give the same bytes.
@@ -81,7 +129,7 @@ type memory struct {
 
 func (m *memory) Stat() (fs.FileInfo, error) { return m, nil }
 func (m *memory) Close() error               { return nil }
-func (m *memory) Name() string               { return m.name }
+func (m *memory) Name() string               { return path.Base(m.name) }
 func (m *memory) Size() int64                { return m.size }
 func (m *memory) Mode() fs.FileMode          { return 0o444 }
 func (m *memory) ModTime() time.Time         { return time.Time{} }

@@ -84,7 +84,8 @@ func Create(dir string, plan []byte) (*Writer, error) {
 
 // Resume opens a run directory to continue it. plan must be byte for byte the
 // plan it was started with, else the error is ErrOtherPlan. Half-written last
-// lines are cut off; data.Damage names them. A damaged line inside is an error.
+// lines are cut off; data.Damage names them. A damaged line inside is an error. What
+// a copy carries packed is unpacked first.
 func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	have, err := os.ReadFile(filepath.Join(dir, PlanFile))
 	if err != nil {
@@ -93,7 +94,12 @@ func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	if !bytes.Equal(have, plan) {
 		return nil, nil, fmt.Errorf("resume %s: %w (hash %s, asked for %s): start a new run", dir, ErrOtherPlan, HashLine(have), HashLine(plan))
 	}
-	if data, err = Open(os.DirFS(dir)); err != nil {
+	for _, name := range []string{RecordsFile, EventsFile, SamplesFile} {
+		if err := unpackHere(dir, name); err != nil {
+			return nil, nil, fmt.Errorf("resume %s: %w", dir, err)
+		}
+	}
+	if data, err = Open(Dir(dir)); err != nil {
 		return nil, nil, fmt.Errorf("resume %s: %w", dir, err)
 	}
 	w = &Writer{dir: dir, last: data.Chain, records: len(data.Records)}
