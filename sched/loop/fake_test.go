@@ -145,8 +145,8 @@ func (f *fake) ExitErr() error          { return f.err }
 func (f *fake) end()                    { f.once.Do(func() { close(f.gone) }) }
 func (f *fake) Kill() error {
 	f.end()
+	f.Close() // frees it from a write that nobody reads
 	<-f.exited
-	f.Close()
 	return nil
 }
 func (f *fake) Quit(context.Context) error {

@@ -18,6 +18,7 @@ type fakes struct {
 	all    []*fake
 	script func(*fake, engine.Gen) bool
 	fails  int
+	info   engine.Info     // nil: the fake's own
 	at     []time.Duration // of each attempt
 	origin time.Time
 }
@@ -30,6 +31,9 @@ func (fs *fakes) start(ctx context.Context) (Engine, error) {
 	}
 	f := newFake()
 	f.script = fs.script
+	if fs.info != nil {
+		f.info = fs.info
+	}
 	fs.all = append(fs.all, f)
 	return f.start(ctx)
 }
@@ -437,44 +441,6 @@ func TestMidstreamErrIsTheLastWord(t *testing.T) {
 		}
 		collect(submit(t, l, s)).want(t, s)
 	})
-}
-
-// TestEngineThatDoesNotRead: one that closes its input and lives on, whatever it is
-// doing, can be asked nothing any more: its requests are told as soon as somebody
-// would have asked, and the next engine serves.
-func TestEngineThatDoesNotRead(t *testing.T) {
-	for _, when := range []string{"idle", "decoding"} {
-		t.Run(when, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				fs := &fakes{origin: time.Now()}
-				l := running(t, Config{Machine: policy(sched.Quantum), Start: fs.start})
-				synctest.Wait()
-				long := Spec{Prompt: prompt(101, 4000, 1), MaxNew: 4000}
-				deaf := func() { fs.all[0].deaf.Store(true); fs.all[0].stdin.Close() }
-				if when == "idle" {
-					deaf()
-				}
-				r := submit(t, l, long)
-				if when == "decoding" {
-					time.Sleep(time.Second)
-					deaf()
-					r.Cancel()
-				}
-				a := collect(r)
-				if a.at > 1228*time.Millisecond {
-					t.Errorf("told after %v", a.at)
-				}
-				if when == "idle" && (a.end.Reason != sched.ReasonEngineDied || !strings.Contains(a.end.Err.Error(), "input")) {
-					t.Errorf("ended %v: %v", a.end.Reason, a.end.Err)
-				}
-				next := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
-				collect(submit(t, l, next)).want(t, next)
-				if len(fs.all) != 2 {
-					t.Errorf("%d loads", len(fs.all))
-				}
-			})
-		})
-	}
 }
 
 // TestSliceThatFails: a read slice that the engine gives up ends as a whole GEN

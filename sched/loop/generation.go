@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -80,6 +81,11 @@ func (l *Loop) reply(r *engine.Reply) {
 		return
 	}
 	l.flush()
+	if r.Kind == engine.ReplyResume && r.Reused > len(g.ids) || r.Kind == engine.ReplyPP && r.Pos > len(g.ids) {
+		why := fmt.Sprintf("%s is beyond the prompt of %d tokens", bytes.TrimSpace(r.Append(nil)), len(g.ids))
+		l.malformed(&engine.Reply{Text: why, Fatal: r.Kind == engine.ReplyResume})
+		return
+	}
 	switch r.Kind {
 	case engine.ReplyResume:
 		l.onResume(r.Reused)

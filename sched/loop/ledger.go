@@ -92,7 +92,7 @@ func newLedger(info engine.Info) ledger {
 	if mib, _ := info.Int(engine.KeyCacheMiB); mib > 0 {
 		l.slots = 4
 		if n, ok := info.Int(engine.KeyCacheSlots); ok {
-			l.slots = n
+			l.slots = max(0, n)
 		}
 	}
 	if k, _ := info.Int(engine.KeySequences); k > 1 {
