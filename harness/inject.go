@@ -68,26 +68,38 @@ const faultFile = "faults"
 
 // howOf is the way in which a slot ends its engine: each slot has one, in turn.
 func (r *run) howOf(s workloads.Slot) string {
-	hows := workloads.InjectHows()
-	if some := r.plan.Options["hows"]; some != "" {
-		hows = strings.Split(some, ",")
+	ways := waysOf(r.plan.Options)
+	return ways[(s.Pair-1)%len(ways)]
+}
+
+// waysOf are the ways that a plan's options name, or all.
+func waysOf(options map[string]string) []string {
+	if some := options["hows"]; some != "" {
+		return strings.Split(some, ",")
 	}
-	return hows[(s.Pair-1)%len(hows)]
+	return workloads.InjectHows()
+}
+
+// knownWays refuses ways that there are not, and those named twice.
+func knownWays(options map[string]string) error {
+	ways := waysOf(options)
+	for i, how := range ways {
+		if !slices.Contains(workloads.InjectHows(), how) {
+			return fmt.Errorf("no way to end an engine is called %q; there are %s", how, strings.Join(workloads.InjectHows(), ", "))
+		}
+		if slices.Contains(ways[:i], how) {
+			return fmt.Errorf("the way %s to end an engine is named twice: name it once; --repeat runs each way more often", how)
+		}
+	}
+	return nil
 }
 
 // injectArms are the slots of an injection: one for each way and repetition.
 func injectArms(o Options) ([]string, error) {
-	ways := len(workloads.InjectHows())
-	if some := o.Words["hows"]; some != "" {
-		hows := strings.Split(some, ",")
-		for _, how := range hows {
-			if !slices.Contains(workloads.InjectHows(), how) {
-				return nil, fmt.Errorf("no way to end an engine is called %q; there are %s", how, strings.Join(workloads.InjectHows(), ", "))
-			}
-		}
-		ways = len(hows)
+	if err := knownWays(o.Words); err != nil {
+		return nil, err
 	}
-	return slices.Repeat([]string{results.On}, max(1, o.Repeat)*ways), nil
+	return slices.Repeat([]string{results.On}, max(1, o.Repeat)*len(waysOf(o.Words))), nil
 }
 
 // inject sets every scene of a slot, one after the other.

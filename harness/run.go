@@ -89,6 +89,43 @@ func wallClock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.
 
 // MakePlan resolves what the options ask for, without starting or writing anything.
 func MakePlan(kind string, o Options) (*workloads.Plan, error) {
+	p, err := planFor(kind, o)
+	if err == nil {
+		err = fits(kind, p)
+	}
+	return p, err
+}
+
+// fits refuses a plan whose requests a run of this kind has no use for.
+func fits(kind string, p *workloads.Plan) error {
+	if p.Kind != kind {
+		return fmt.Errorf("the plan is one for %s: run it with `interlude %s`", p.Kind, p.Kind)
+	}
+	m, err := workloads.Parse(p.Manifest)
+	if err != nil {
+		return fmt.Errorf("the plan's manifest: %w", err)
+	}
+	staged := kind == "inject" || kind == "lifecycle"
+	switch only := m.Kind(); {
+	case only != "" && only != kind:
+		return fmt.Errorf("manifest %s: its requests are scenes that only `interlude %s` can set: run that, or give another --manifest", m.Name, only)
+	case only == "" && staged:
+		return fmt.Errorf("manifest %s: has none of the scenes that %s sets: leave --manifest away, or give one with generate.load %s", m.Name, kind, kind)
+	case kind == "lifecycle" && len(p.Slots) != len(lifecycleArms):
+		return fmt.Errorf("the plan has %d slots: lifecycle has %d, on, off and on again", len(p.Slots), len(lifecycleArms))
+	case staged && slices.ContainsFunc(p.Slots, func(s workloads.Slot) bool { return s.Pair < 1 }):
+		return fmt.Errorf("the plan has a slot without a pair: %s counts them from 1", kind)
+	}
+	if kind == "inject" {
+		return knownWays(p.Options)
+	}
+	return nil
+}
+
+// lifecycleArms: the flag is set, taken back, and set again.
+var lifecycleArms = [...]string{results.On, results.Off, results.On}
+
+func planFor(kind string, o Options) (*workloads.Plan, error) {
 	if o.Target == nil {
 		return nil, errors.New("no target was given")
 	}
@@ -112,7 +149,7 @@ func MakePlan(kind string, o Options) (*workloads.Plan, error) {
 			return nil, err
 		}
 	case "lifecycle":
-		arms = []string{results.On, results.Off, results.On}
+		arms = lifecycleArms[:]
 	}
 	return workloads.NewPlan(o.Manifest, workloads.PlanOptions{
 		Kind: kind, Seed: o.Seed, Pairs: o.Pairs, AA: o.AA, Controls: controls, Target: o.Target.Name, Policy: o.Policy, Engine: o.Engine, Speed: o.Speed,

@@ -8,6 +8,20 @@ import (
 // soakLoad is the name of the load that soak.go describes.
 const soakLoad = "soak"
 
+// Kind is the one kind of run that can send m: inject or lifecycle where its requests
+// are the scenes that they set, each told what to do by the moment; else "".
+func (m *Manifest) Kind() string {
+	switch {
+	case m.Generate == nil:
+		return ""
+	case m.Generate.Load == injectLoad || m.Generate.Load == injectSmall:
+		return "inject"
+	case m.Generate.Load == lifecycleLoad:
+		return "lifecycle"
+	}
+	return ""
+}
+
 // turnOverhead is what the template puts around one more turn, in tokens.
 const turnOverhead = 14
 

@@ -12,6 +12,10 @@ import (
 // PlanSchema is the version of plan.json.
 const PlanSchema = 1
 
+// MostSlots bounds the pairs of a plan, its off/off pairs, and the slots of a run of
+// one arm: months of measuring, and a plan that is still read in a moment.
+const MostSlots = 10_000
+
 // PlanOptions are the choices of a run that are not in its manifest.
 type PlanOptions struct {
 	Kind     string // ab, soak, inject, lifecycle
@@ -31,11 +35,14 @@ type PlanOptions struct {
 
 // NewPlan expands m for one run. The error names the option or step at fault.
 func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
-	if o.Kind == "ab" && o.Pairs != 3 && (o.Pairs < 4 || o.Pairs%2 != 0) {
-		return nil, fmt.Errorf("pairs %d: must be 3 or an even number ≥ 4, so that both orders of the arms are equally frequent", o.Pairs)
+	if o.Kind == "ab" && o.Pairs != 3 && (o.Pairs < 4 || o.Pairs%2 != 0 || o.Pairs > MostSlots) {
+		return nil, fmt.Errorf("pairs %d: must be 3 or an even number from 4 to %d, so that both orders of the arms are equally frequent", o.Pairs, MostSlots)
 	}
-	if o.AA < 0 {
-		return nil, fmt.Errorf("aa %d: must not be negative", o.AA)
+	if o.AA < 0 || o.AA > MostSlots {
+		return nil, fmt.Errorf("aa %d: must lie between 0 and %d", o.AA, MostSlots)
+	}
+	if len(o.Arms) > MostSlots {
+		return nil, fmt.Errorf("%d slots: a run has at most %d", len(o.Arms), MostSlots)
 	}
 	if o.Speed == 0 {
 		o.Speed = 1

@@ -23,7 +23,7 @@ check by check, what it keeps of the protocol. What an engine does not announce 
 not_run, never pass. Exit code 0 when no check failed, else 1.`,
 		Example: `  interlude engine check -- interlude engine emulate --serve --load 0s --speed 50
   interlude engine check --rounds 20 -- interlude engine llama --serve --threads 1
-  interlude engine check --only order_of_lines,quit -- strata --serve --pack …`,
+  interlude engine check --only stop_decode,order_of_lines -- strata --serve --pack …`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage("%s: name the engine after --, as in `%s -- strata --serve …`", cmd.CommandPath(), cmd.CommandPath())
@@ -31,6 +31,11 @@ not_run, never pass. Exit code 0 when no check failed, else 1.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for flag, n := range map[string]int{"rounds": o.Rounds, "fuzz": o.Fuzz, "restarts": o.Restarts} {
+				if n < 1 {
+					return usage("--%s %d: give 1 or more; --only leaves checks out", flag, n)
+				}
+			}
 			for _, name := range o.Only {
 				if !slices.Contains(enginetest.Names(), name) {
 					return usage("--only %q: the checks are %s", name, strings.Join(enginetest.Names(), ", "))
@@ -54,6 +59,7 @@ not_run, never pass. Exit code 0 when no check failed, else 1.`,
 		},
 	}
 	f := cmd.Flags()
+	f.SetInterspersed(false) // behind the engine's name all flags are the engine's
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of prompts, stops and fuzzed lines")
 	f.IntVar(&o.Rounds, "rounds", 100, "answers of the exact-resume check, greedy and seeded each")
 	f.IntVar(&o.Fuzz, "fuzz", 200, "fuzzed command lines")

@@ -36,8 +36,8 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
   interlude inject --engine "strata --serve --pack …"`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if repeat < 1 {
-				return usage("--repeat %d: give 1 or more", repeat)
+			if most := workloads.MostSlots / len(workloads.InjectHows()); repeat < 1 || repeat > most {
+				return usage("--repeat %d: give 1 to %d", repeat, most)
 			}
 			o, err := m.options(cmd)
 			if err != nil {

@@ -160,9 +160,7 @@ Without a GPU it runs its own server on a stand-in engine; point --engine or
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w (see %s --help)", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagFault)
 	root.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "judge", Title: "Judge a finished run:"},

@@ -19,6 +19,7 @@ import (
 	"interlude/results"
 	"interlude/results/stats"
 	"interlude/sched"
+	"interlude/workloads"
 )
 
 // measureFlags are the flags that every measuring verb has.
@@ -61,6 +62,9 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	if policies := []string{sched.Budget, sched.Quantum}; m.target == "interlude" && !slices.Contains(policies, m.policy) {
 		return o, usage("--policy %q: the scheduler, when it is on, runs one of %s", m.policy, strings.Join(policies, ", "))
 	}
+	if m.idle < 0 {
+		return o, usage("--idle %v: give 0, which does not wait, or more", m.idle)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return o, fmt.Errorf("find own binary: %w", err)
@@ -75,7 +79,7 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 		Out: m.out, Resume: m.resume, Self: self, Command: append([]string{"interlude"}, os.Args[1:]...),
 		Revision: b.Revision, Dirty: b.Dirty, Progress: errOut, Terminal: isTerminal(errOut),
 	}
-	if o.Idle = m.idle; m.idle <= 0 {
+	if o.Idle = m.idle; m.idle == 0 {
 		o.Idle = -1 // the harness's word for not waiting
 	}
 	if o.Target, err = harness.LoadTarget(m.target); err != nil {
@@ -134,12 +138,9 @@ func isTerminal(w io.Writer) bool {
 
 // showPlan is --plan-only.
 func showPlan(cmd *cobra.Command, kind string, o harness.Options) error {
-	p := o.Plan
-	if p == nil {
-		var err error
-		if p, err = harness.MakePlan(kind, o); err != nil {
-			return exit{exitUsage, err}
-		}
+	p, err := harness.MakePlan(kind, o)
+	if err != nil {
+		return exit{exitUsage, err}
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "plan %s\ntarget %s, engine %s, policy %s, speed ×%g\n", p.Hash(), p.Target, p.Engine, p.Policy, p.Speed)
@@ -218,8 +219,8 @@ Exit code: 0 BETTER or NO DIFFERENCE, 10 WORSE, 11 INCONCLUSIVE, 12 INVALID, 13 
 					m.speed = 8
 				}
 			}
-			if m.plan == "" && m.resume == "" && pairs != 3 && (pairs < 4 || pairs%2 != 0) {
-				return usage("--pairs %d: give 3, or an even number of at least 4, so that both orders of the arms are equally frequent", pairs)
+			if m.plan == "" && m.resume == "" && pairs != 3 && (pairs < 4 || pairs%2 != 0 || pairs > workloads.MostSlots) {
+				return usage("--pairs %d: give 3, or an even number from 4 to %d, so that both orders of the arms are equally frequent", pairs, workloads.MostSlots)
 			}
 			o, err := m.options(cmd)
 			if err != nil {

@@ -169,7 +169,7 @@ func newNote() *cobra.Command {
 		GroupID: "judge",
 		Short:   "Add a dated disclosure to a finished run; its report shows it",
 		Example: `  interlude note results/runs/<run> "The machine was compiling during slot 3."`,
-		Args:    exactly(2, "a run directory and a text"),
+		Args:    exactly(2, "a run directory and a text in quotes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(args[1]) == "" {
 				return usage("note: the text is empty; a disclosure stays in the run for ever, so it must say something")

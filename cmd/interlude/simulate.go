@@ -188,6 +188,9 @@ func (o simulateOptions) predict(out io.Writer) error {
 		return fmt.Errorf("take the arrivals of slot %d of %s: %w", slot, o.run, err)
 	}
 	p := rec.Predict()
+	if len(p.Probes) == 0 {
+		return fmt.Errorf("slot %d of %s has no completed probe that could be compared; --slot names another", slot, o.run)
+	}
 	if o.format == "json" {
 		return printJSON(out, p)
 	}

@@ -9,6 +9,9 @@ import (
 	"interlude/harness"
 )
 
+// mostKills leaves the engine of an hour a few seconds between two deaths.
+const mostKills = 1000
+
 func newSoak() *cobra.Command {
 	var m measureFlags
 	var duration, control time.Duration
@@ -47,8 +50,8 @@ Exit code: 0 PASS, 10 WORSE (a budget exceeded), 11 INCONCLUSIVE, 12 INVALID, 13
 					return usage("--duration %v: %w", duration, err)
 				}
 			}
-			if kills < 0 {
-				return usage("--kills %d: give 0 or more", kills)
+			if kills < 0 || kills > mostKills {
+				return usage("--kills %d: give 0 to %d", kills, mostKills)
 			}
 			words := map[string]string{}
 			if kills > 0 {

@@ -50,7 +50,7 @@ func Main(ctx context.Context, o Options) error {
 	// The port first: an engine takes minutes, a port in use is known at once.
 	listener, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(o.Port)))
 	if err != nil {
-		return fmt.Errorf("bind the port: %w; choose another with --port", err)
+		return fmt.Errorf("bind %s port %d: %w; choose others with --host and --port", cfg.Host, o.Port, err)
 	}
 	if len(cfg.Keys) == 0 && !isLoopback(listener.Addr()) {
 		log.Warn("everyone who can reach this address can use the server: set api_key", "address", listener.Addr().String())
@@ -112,7 +112,7 @@ func LoadConfig(o Options) (*Config, error) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, fmt.Errorf("config: %w; sched/serve/strata.example.json is one to start from", err)
 	}
 	cfg, err := ParseConfig(data, filepath.Dir(path))
 	if err != nil {

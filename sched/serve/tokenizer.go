@@ -42,7 +42,11 @@ func openVocabulary(path string) (chat.Tokenizer, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return chat.FromGGUF(f, info.Size())
+	tok, err := chat.FromGGUF(f, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%w; a vocabulary is a GGUF file or a folder with a tokenizer.json", err)
+	}
+	return tok, nil
 }
 
 // vocabularyFits compares the tokenizer with what a loaded engine says of its
