@@ -98,6 +98,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// leastScale keeps the longest durations within what a Duration can hold.
+const leastScale = 0.001
+
 // Validate reports every fault by key and range; it changes nothing.
 func (c Config) Validate() []error {
 	var errs []error
@@ -131,8 +134,8 @@ func (c Config) Validate() []error {
 	if c.ReadSlice < SliceAuto {
 		bad("solo_read_slice", c.ReadSlice, `use "auto", 0 or a number of tokens`)
 	}
-	if c.TimeScale < 0 {
-		bad("solo_time_scale", c.TimeScale, "use a factor above 0, only with an emulated engine")
+	if c.TimeScale < 0 || c.TimeScale > 0 && c.TimeScale < leastScale {
+		bad("solo_time_scale", c.TimeScale, "use a factor of at least 0.001, only with an emulated engine")
 	}
 	return errs
 }

@@ -66,6 +66,12 @@ func TestValidate(t *testing.T) {
 	if len(errs) != 12 || c != before {
 		t.Errorf("%d faults, changed %v", len(errs), c != before)
 	}
+	c = DefaultConfig()
+	for scale, faults := range map[float64]int{0: 0, 0.001: 0, 20: 0, 1e-9: 1} {
+		if c.TimeScale = scale; len(c.Validate()) != faults {
+			t.Errorf("time scale %v: %v", scale, c.Validate())
+		}
+	}
 }
 
 // TestNames: every state, reason, event and action has a word of its own.

@@ -286,7 +286,11 @@ func (f *fake) generate(g engine.Gen) {
 		for range 2 {
 			id := answerToken(g.Params, ids)
 			ids = append(ids, id)
-			lines = append(lines, line(engine.Reply{Kind: engine.ReplyToken, ID: id}))
+			said := engine.Reply{Kind: engine.ReplyToken, ID: id}
+			if g.Logprobs > 0 {
+				said.Kind, said.LP = engine.ReplyLogprob, engine.Logprob{Index: len(ids) - n - 1, ID: id, Logprob: -1}
+			}
+			lines = append(lines, line(said))
 			if id == endToken {
 				finish = "stop"
 			} else if len(ids) == n+g.MaxNew {

@@ -371,6 +371,7 @@ func TestEngineMisbehaves(t *testing.T) {
 		{"a late T first", []string{"T 9", "DONE 1 1 0 0 stop", "RESUME 0", "T 5", "DONE 1 101 0 0 stop"}, sched.ReasonStop, "", 1, false},
 		{"unasked cancel", []string{"RESUME 0", "T 5", "DONE 1 101 0 0 cancel"}, sched.ReasonEngineError, "engine_error", 1, false},
 		{"unknown lines", []string{"HELLO", "RESUME 0", "", "KV a=b", "T 5", "DONE 1 101 0 0 stop 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16"}, sched.ReasonStop, "", 1, false},
+		{"a score lost", []string{"RESUME 0", "LP 0 raw 5 -1 0", "T 6", "DONE 2 101 0 0 length"}, sched.ReasonEngineError, "0 scores for 1 tokens", 1, false},
 		{"watchdog", []string{"RESUME 0", "DONE 0 101 0 0 error"}, sched.ReasonEngineError, "engine_error", 0, false},
 	}
 	for _, test := range tests {
@@ -392,7 +393,11 @@ func TestEngineMisbehaves(t *testing.T) {
 					return true
 				}
 				l := running(t, Config{Machine: policy(sched.Quantum), Start: fs.start})
-				first := later(submit(t, l, Spec{Prompt: prompt(101, 10, 1), MaxNew: 2}))
+				odd := Spec{Prompt: prompt(101, 10, 1), MaxNew: 2}
+				if strings.Contains(test.name, "score") {
+					odd.Params.Logprobs = 1
+				}
+				first := later(submit(t, l, odd))
 				next := Spec{Prompt: prompt(101, 10, 3), MaxNew: 20}
 				second := later(submit(t, l, next))
 				a := <-first
@@ -409,6 +414,9 @@ func TestEngineMisbehaves(t *testing.T) {
 				}
 				if died := len(fs.all) > 1; died != test.died {
 					t.Errorf("engine died: %v", died)
+				}
+				if st, err := l.Status(t.Context()); err != nil || st.Counters.Cancels != (sched.Counters{}).Cancels {
+					t.Errorf("no client left, and counted are %v, %v", st.Counters.Cancels, err)
 				}
 			})
 		})

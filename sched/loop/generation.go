@@ -135,6 +135,9 @@ func (l *Loop) flush() {
 	if g.tokens > g.budget {
 		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %d tokens where at most %d were asked for", g.tokens, g.budget))
 	}
+	if r.params.Logprobs > 0 && g.upto == 0 && len(l.scored) != n {
+		l.fail(r, sched.ReasonEngineError, fmt.Errorf("engine: %d scores for %d tokens", len(l.scored), n))
+	}
 	if first && g.upto == 0 { // before the tokens, so that a client reads "decoding" before the first of them
 		l.step(sched.Event{Kind: sched.FirstToken, ID: r.id})
 	}

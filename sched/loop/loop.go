@@ -53,7 +53,7 @@ type Loop struct {
 	fresh    []int32 // tokens read and not yet handed on
 	scored   []engine.Logprob
 	ledger   ledger
-	counters Counters
+	counters Counters // the machine has the others; Cancels here are those of fail
 	journal  *journal
 	wake     *time.Timer // the machine's WakeAt
 	idle     *time.Timer

@@ -123,6 +123,9 @@ func (l *Loop) Status(ctx context.Context) (Status, error) {
 func (l *Loop) status() Status {
 	s := Status{Health: l.Health(), Counters: l.counters, Truncated: l.journal.truncated()}
 	s.Counters.Counters = l.machine.Counters()
+	for i, n := range l.counters.Cancels {
+		s.Counters.Cancels[i] -= n
+	}
 	s.Waiting, s.Running, s.Parked = l.machine.Load()
 	for _, r := range l.order {
 		s.Requests = append(s.Requests, RequestStatus{Label: r.spec.Label, State: l.machine.State(r.id), Output: r.stats.Output,

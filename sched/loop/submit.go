@@ -129,12 +129,16 @@ func (r *Request) tell(u Update) {
 }
 
 // fail ends a request for a reason that the machine does not know: to the
-// machine its client left.
+// machine its client left, which status() takes out of the count again.
 func (l *Loop) fail(r *Request, fate sched.Reason, err error) {
-	if r.failure == nil {
-		r.failure, r.fate = err, fate
-		l.step(sched.Event{Kind: sched.Cancel, ID: r.id})
+	if r.failure != nil {
+		return
 	}
+	r.failure, r.fate = err, fate
+	state := l.machine.State(r.id)
+	left := l.machine.Counters().Cancels[state]
+	l.step(sched.Event{Kind: sched.Cancel, ID: r.id})
+	l.counters.Cancels[state] += l.machine.Counters().Cancels[state] - left
 }
 
 // end tells a request's end to its client and forgets it.

@@ -132,9 +132,9 @@ func (l *Loop) watchIdle() {
 	}
 }
 
-// unloadIdle asks for an unload that the machine refuses while anything lives.
+// unloadIdle asks for an unload if nothing lives.
 func (l *Loop) unloadIdle() {
-	if l.conn != nil {
+	if l.conn != nil && len(l.requests) == 0 {
 		l.log.Info("the engine is idle: unload", "after", l.cfg.Idle)
 		l.askUpkeep(false, make(chan error, 1))
 	}

@@ -267,6 +267,39 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// TestCloseWhileParked: the parked one is told at once, the one that runs drains, and
+// nothing is started any more.
+func TestCloseWhileParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		l := New(Config{Machine: policy(sched.Quantum), Start: f.start})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- l.Run(ctx) }()
+		parked := later(submit(t, l, Spec{Prompt: prompt(2001, 1000, 1), MaxNew: 4000}))
+		time.Sleep(6 * time.Second)
+		active := later(submit(t, l, Spec{Prompt: prompt(2001, 1000, 2), MaxNew: 2000, Priority: 5, Explicit: true}))
+		waiting := later(submit(t, l, Spec{Prompt: prompt(101, 10, 3), MaxNew: 20, Priority: -1, Explicit: true}))
+		time.Sleep(time.Second)
+		if st, err := l.Status(ctx); err != nil || st.Parked != 1 || st.Waiting != 1 || st.Running != 1 {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		closed := time.Now()
+		cancel()
+		for name, c := range map[string]<-chan answer{"parked": parked, "active": active, "waiting": waiting} {
+			if got := <-c; !errors.Is(got.end.Err, ErrClosed) || time.Since(closed) > time.Second {
+				t.Errorf("%s: %+v after %v", name, got.end, time.Since(closed))
+			}
+		}
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if got := f.commands(); got != "GEN1 STOP GEN2 STOP QUIT" {
+			t.Errorf("engine heard %s", got)
+		}
+	})
+}
+
 // TestCloseWhileLoading: giving up is not a failure of the engine.
 func TestCloseWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
