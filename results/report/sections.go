@@ -267,11 +267,11 @@ func (s *source) answers(p *page) {
 		p.para("%s that the run itself ended or kept from being sent, as planned, are left out: no answer was due.", plural(ended, "request"))
 	}
 	if n, of := s.scored(""); n > 0 {
-		between := ""
+		text := "one of them that is wrong changes no verdict."
 		if s.run.Kind == "ab" {
-			between = ", only compares them between the arms"
+			text = "one that is wrong in both arms changes no verdict, one that is right with the flag off and wrong with it on does."
 		}
-		p.para("%d of the run's %d judged answers are such as the manifest scores%s and does not demand: one of them that is wrong changes no verdict by itself.", n, of, between)
+		p.para("%d of the run's %d judged answers are such as the manifest scores and does not demand: %s", n, of, text)
 	}
 	s.wrong(p, wrong)
 }

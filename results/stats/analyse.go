@@ -267,7 +267,10 @@ func (a *Analysis) compare(n int, off, on *results.Record) {
 	case on.Done() && !off.Done():
 		a.FailedOff++
 	}
-	c := Contrast{n, off.Request, off.Class, a.fault(off), a.fault(on)}
+	c := Contrast{n, off.Request, off.Class, a.wrong(off), a.wrong(on)}
+	if (c.Off == "") == (c.On == "") || !off.Done() || !on.Done() { // else one arm could do it, and the other one is held to that
+		c.Off, c.On = a.fault(off), a.fault(on)
+	}
 	switch {
 	case c.Off == "" && c.On != "":
 		a.OnlyOn = append(a.OnlyOn, c)
@@ -278,14 +281,23 @@ func (a *Analysis) compare(n int, off, on *results.Record) {
 	}
 }
 
-// fault says what is wrong with a record's answer; "" if nothing is, or if it was
-// not judged, or if the manifest only scores it.
+// fault says what is wrong with a record's answer by itself; "" if nothing is, or if
+// it was not judged, or if the manifest only scores it.
 func (a *Analysis) fault(r *results.Record) string {
+	if j := a.judgements[r.ID]; r.Done() && j != nil && j.Scored {
+		return ""
+	}
+	return a.wrong(r)
+}
+
+// wrong is fault for a comparison of the arms: what a manifest scores, because the
+// model may not be able to do it, is held against an arm if the other one could.
+func (a *Analysis) wrong(r *results.Record) string {
 	if !r.Done() {
 		return string(r.Outcome)
 	}
 	j := a.judgements[r.ID]
-	if j == nil || j.Scored || j.Right && (j.Strict == nil || *j.Strict) {
+	if j == nil || j.Right && (j.Strict == nil || *j.Strict) {
 		return ""
 	}
 	if len(j.Faults) > 0 {

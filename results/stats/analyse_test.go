@@ -230,7 +230,13 @@ func TestVerdicts(t *testing.T) {
 		{"wrong short answer only on", func(r *rigRun) { r.judgement("2/P1").Right = false }, results.VerdictBroken, "P1"},
 		{"wrong canary only on", func(r *rigRun) { r.judgement("2/canary-1").Right = false }, results.VerdictBroken, "canary-1"},
 		{"not strict only on", func(r *rigRun) { no := false; r.judgement("2/B2").Strict = &no }, results.VerdictBroken, "B2"},
-		{"scored answers are counted only", func(r *rigRun) { r.judgement("2/A2").Right, r.judgement("2/A2").Scored = false, true }, results.VerdictBetter, ""},
+		{"scored answers that no arm gets right", func(r *rigRun) { scored(r, "1/A2", "2/A2") }, results.VerdictBetter, ""},
+		{"a scored answer right only on", func(r *rigRun) { scored(r, "1/A2", "2/A2"); r.judgement("2/A2").Right = true }, results.VerdictBetter, ""},
+		{"a scored answer right only off", func(r *rigRun) {
+			scored(r, "1/A2", "2/A2")
+			r.data.Run.Emulated, r.judgement("1/A2").Right = "", true
+		}, results.VerdictInconclusive, "pair 1, A2 (audit): right with the flag off"},
+		{"a scored answer that the flag ended", func(r *rigRun) { scored(r, "1/A1", "2/A1"); r.record("2/A1").Outcome = results.Truncated }, results.VerdictInconclusive, "pair 1, A1 (long): right with the flag off, with it on: truncated"},
 		{"on real hardware it is doubt", func(r *rigRun) { r.data.Run.Emulated = ""; r.judgement("2/A2").Right = false }, results.VerdictInconclusive, "A2"},
 		{"long answer wrong only on", func(r *rigRun) { r.judgement("2/A1").Right = false }, results.VerdictInconclusive, "A1"},
 		{"one request fails only on", func(r *rigRun) { r.record("2/B2").Outcome = results.Truncated }, results.VerdictInconclusive, "truncated"},
@@ -280,6 +286,13 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("deltas of %s: %v", s.Verdict, s.Deltas)
 			}
 		})
+	}
+}
+
+// scored makes answers such as a manifest only scores, and wrong.
+func scored(r *rigRun, ids ...string) {
+	for _, id := range ids {
+		r.judgement(id).Right, r.judgement(id).Scored = false, true
 	}
 }
 
