@@ -219,6 +219,31 @@ func mcnemar(a, b int) float64 {
 	return min(1, 2*tail)
 }
 
+// rate counts how often something came out of how many trials.
+type rate struct{ hits, of int }
+
+func (r rate) add(hit bool) rate {
+	if hit {
+		r.hits++
+	}
+	return rate{r.hits, r.of + 1}
+}
+
+// fewer is the exact one-sided p of a's share of hits being as far below b's as it
+// is if both had the same chance (Fisher 1935). 1 where either has no trial.
+func fewer(a, b rate) float64 {
+	if a.of == 0 || b.of == 0 {
+		return 1
+	}
+	lf := func(x int) float64 { v, _ := math.Lgamma(float64(x) + 1); return v }
+	choose := func(n, k int) float64 { return lf(n) - lf(k) - lf(n-k) }
+	hits, p := a.hits+b.hits, 0.0
+	for k := max(0, hits-b.of); k <= a.hits; k++ {
+		p += math.Exp(choose(a.of, k) + choose(b.of, hits-k) - choose(a.of+b.of, hits))
+	}
+	return min(1, p)
+}
+
 // checkCanaries compares greedy prompts that were run alone: every answer must
 // equal the first one that the same binary gave with the flag off; in a run
 // without that arm, the first one at all.
@@ -233,6 +258,7 @@ func (e *evidence) checkCanaries() {
 		}
 	}
 	n, faults := 0, 0
+	rates := map[string]rate{} // by arm, the reference itself left out
 	for i := range e.data.Records {
 		rec := &e.data.Records[i]
 		if rec.Class != workloads.Canary || e.data.CutShort(rec) {
@@ -245,7 +271,11 @@ func (e *evidence) checkCanaries() {
 			continue
 		}
 		n++
-		if at, same := sameAnswer(ref, rec); !same {
+		at, same := sameAnswer(ref, rec)
+		if ref != rec {
+			rates[rec.Arm] = rates[rec.Arm].add(same)
+		}
+		if !same {
 			faults++
 			weight := results.Broken
 			if !e.deterministic() {
@@ -253,6 +283,10 @@ func (e *evidence) checkCanaries() {
 			}
 			e.fail(check, weight, []string{rec.ID, ref.ID}, excerpt(rec.Text, at), "canary %s (arm %s) differs from %s at byte %d", rec.ID, rec.Arm, ref.ID, at)
 		}
+	}
+	off, on := rates[results.Off], rates[results.On]
+	if p := fewer(on, off); !e.deterministic() && p < 0.05 {
+		e.fail(check, results.Doubt, nil, "", "canaries equal their reference less often with the flag on, in %d of %d, than with it off, in %d of %d (exact one-sided p = %.3g)", on.hits, on.of, off.hits, off.of, p)
 	}
 	switch {
 	case n == 0 && faults == 0:
@@ -312,7 +346,15 @@ func (e *evidence) checkIdentical() {
 	}
 	if !e.deterministic() {
 		same, pairs := e.identicalAA()
-		e.fail(check, results.Note, ids(differ), "", "%d of %d long answers are byte-equal between the arms; between off and off it is %d of %d", equal, total, same, pairs)
+		weight, text := results.Note, "no off/off pairs say how much of that is the engine's own (`--aa N`)"
+		if pairs > 0 {
+			p := fewer(rate{equal, total}, rate{same, pairs})
+			text = fmt.Sprintf("between off and off it is %d of %d (exact one-sided p = %.3g)", same, pairs, p)
+			if p < 0.05 {
+				weight = results.Doubt
+			}
+		}
+		e.fail(check, weight, ids(differ), "", "%d of %d long answers are byte-equal between the arms; %s", equal, total, text)
 		return
 	}
 	for _, c := range differ {

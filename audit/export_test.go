@@ -26,3 +26,6 @@ func WeighPlaces(counts map[string]int) results.Finding {
 
 // StoodStill is the longest pause by a park among measured records.
 func StoodStill(recs []*results.Record) float64 { return stoodStill(recs) }
+
+// Fewer is the p of a hits of n against b hits of m.
+func Fewer(a, n, b, m int) float64 { return fewer(rate{a, n}, rate{b, m}) }
