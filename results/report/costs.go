@@ -94,6 +94,9 @@ func (s *source) aggregation() string {
 	if least, most := s.probesOfSlot(); most > 0 {
 		text += " A slot's short TTFT is " + medianOfFew(least, most) + "."
 	}
+	if n := s.summary.Pairs; s.adjusted() && n > 0 {
+		text += fmt.Sprintf(" The sign flips run over the pairs' values less the effect of the slot order, which makes their p approximate; the smallest that %d pairs can give is %.2g.", n, math.Pow(2, 1-float64(n)))
+	}
 	return text + " " + switchWhole
 }
 

@@ -222,7 +222,11 @@ func notation(d results.Delta) (write func(float64) string, low, high *float64) 
 
 // effects is the table of the headline numbers.
 func (s *source) effects(p *page) {
-	head := []string{"", "off", "on", "on against off (95 % interval)", "n pairs", "sign-flip p"}
+	flip := "sign-flip p"
+	if s.adjusted() {
+		flip = "approximate sign-flip p"
+	}
+	head := []string{"", "off", "on", "on against off (95 % interval)", "n pairs", flip}
 	refs := reference()
 	if s.comparable() {
 		for _, r := range refs {
@@ -267,6 +271,12 @@ func (s *source) effects(p *page) {
 		p.para("The reference lost 1.07 s a preemption, more than the emulated profile explains (its parameter `resume_rewarm` is 0 unless the argv below says otherwise). Do not read our throughput cost as an improvement on its −3.75 %%.")
 	}
 	p.para("%s", s.noise())
+}
+
+// adjusted reports whether the sign flips run over values less their slot-order effect.
+func (s *source) adjusted() bool {
+	m := s.analysis.Metrics[s.plan.Primary]
+	return m != nil && m.Adjusted
 }
 
 // delta is a delta of the summary. That of an INVALID run withholds them; its

@@ -73,8 +73,11 @@ func times(n int) string {
 // passed says what the PASS of a run without a second arm stands for.
 func (s *source) passed() string {
 	text := "no unplanned failure, no wrong answer where the plan demands a right one, nothing that the audit holds against the run"
-	if len(s.plan.Budgets) > 0 {
+	if n := len(s.plan.Budgets); n > 0 {
 		text += ", no budget exceeded"
+		if k := s.unmeasured(); k > 0 {
+			text += fmt.Sprintf(" (but for %d of the %d nothing could be measured: *Drift* names them)", k, n)
+		}
 	}
 	p95, ok := s.plan.Budgets["ttft_short_p95_s"]
 	most, okMost := s.plan.Budgets["ttft_short_max_s"]
@@ -82,6 +85,17 @@ func (s *source) passed() string {
 		text += fmt.Sprintf(" (short TTFT: %s for the upper end of the p95, %s at most; *Drift* has the others)", secs(p95), secs(most))
 	}
 	return text + "."
+}
+
+// unmeasured counts the budgets of drifts that no slope was found for.
+func (s *source) unmeasured() int {
+	n := 0
+	for name := range s.plan.Budgets {
+		if v, ok := s.summary.Slopes[name]; ok && v.High == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // price is throughput and switching, with what the guard made of it.

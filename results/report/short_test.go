@@ -30,7 +30,7 @@ func TestFirstScreenAnswersInWords(t *testing.T) {
 	_, page := render(t, judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8}, nil))
 	inOrder(t, page, "# BETTER", "> **The engine is emulated.**", "run inside a long answer?** Yes. ", "with it on (medians of 8 and 8; pair by pair ÷", "95 % interval", "n = 8 pairs",
 		"**What does it cost?** Less than the 5 % that were allowed. Output ", "Switching between requests took", "8 parks", "**Who pays?** The long answers that are overtaken: ", "The longest that a park kept a stream waiting: 0.",
-		"**Does it break anything?** Nothing that was checked: unplanned failures 0 of 64", "Verdict **BETTER**:", "](plots/timeline.svg)", "\n|", "](plots/ttft.svg)", "](plots/pairs.svg)", "## What was run")
+		"**Does it break anything?** Nothing that was checked: unplanned failures 0 of 64", "Verdict **BETTER**:", "](plots/timeline.svg)", "\n|", "| approximate sign-flip p |", "the smallest that 8 pairs can give is 0.0078", "](plots/ttft.svg)", "](plots/pairs.svg)", "## What was run")
 
 	_, page = render(t, judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, nil))
 	inOrder(t, page, "# PASS", "long answer?** Yes: running requests were parked once. One `soak`", "**What does it cost?** Switching between requests took", "Nothing here says what the same load would have brought",
@@ -118,6 +118,7 @@ func TestSlopesHaveUnits(t *testing.T) {
 	readJSON(t, dir, results.SummaryFile, &s)
 	per, low, high, budget, step := 25555529.1, 19464192.0, 32833536.0, 64e6, 0.00006964
 	s.Slopes = map[string]results.Slope{"engine_rss_bytes": {PerHour: &per, Low: &low, High: &high, Budget: &budget}, "itl_s": {PerHour: &step}}
+	s.Verdict, s.Reasons = results.VerdictPass, nil
 	if err := results.WriteJSON(dir, results.SummaryFile, s); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ type Facts struct {
 	PerSlot int                // measured requests planned for each slot; 0 unknown
 	Budgets map[string]float64 // of a run of one arm
 	Cells   []results.Cell     // of inject
-	Noise   *float64           // half-width of a stored A/A of the same environment
 }
 
 // PairValue is one metric in one pair.

@@ -66,8 +66,6 @@ func (a *Analysis) metric(name string, rate bool, of func(*slot) value) {
 	}
 	if half, ok := Noise(aa, len(d)); ok {
 		m.Noise = &half
-	} else if a.Facts.Noise != nil {
-		m.Noise = a.Facts.Noise
 	}
 	m.Rig = a.rig(m)
 	e := Evidence{m.Effect, m.Companion, m.Margin, m.Rig, m.Noise, missing}
