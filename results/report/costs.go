@@ -44,7 +44,7 @@ func (s *source) switchText(arm string) string {
 }
 
 // switchWhole says what the percentages of switchText are shares of.
-const switchWhole = "The share of the switch cost is of the time from an arm's first request to its last end, summed over its slots."
+const switchWhole = "The switch cost is the server's estimate: what stops, returns and the reads in between took beyond its own fitted law of reading. Its share is of the time from an arm's first request to its last end, summed over its slots."
 
 // tripsText is the right round trips of an arm's complete slots, of those asked for:
 // a call and the answer to its result are two turns of class tool.

@@ -101,7 +101,7 @@ func (s *source) unmeasured() int {
 // price is throughput and switching, with what the guard made of it.
 func (s *source) price() string {
 	on := s.arm(s.onlyArm())
-	switching := fmt.Sprintf("Switching between requests took %s, over %s.", s.switchText(s.onlyArm()), parksText(on.Parks))
+	switching := fmt.Sprintf("By the server's estimate switching between requests took %s, over %s.", s.switchText(s.onlyArm()), parksText(on.Parks))
 	if on.Switch == nil {
 		switching = "What switching took is not known: the server does not say."
 	}

@@ -29,11 +29,11 @@ func inOrder(t *testing.T, page string, texts ...string) {
 func TestFirstScreenAnswersInWords(t *testing.T) {
 	_, page := render(t, judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8}, nil))
 	inOrder(t, page, "# BETTER", "> **The engine is emulated.**", "run inside a long answer?** Yes. ", "with it on (medians of 8 and 8; pair by pair ÷", "95 % interval", "n = 8 pairs",
-		"**What does it cost?** Less than the 5 % that were allowed. Output ", "Switching between requests took", "8 parks", "**Who pays?** The long answers that are overtaken: ", "The longest that a park kept a stream waiting: 0.",
+		"**What does it cost?** Less than the 5 % that were allowed. Output ", "By the server's estimate switching between requests took", "8 parks", "**Who pays?** The long answers that are overtaken: ", "The longest that a park kept a stream waiting: 0.",
 		"**Does it break anything?** Nothing that was checked: unplanned failures 0 of 64", "Verdict **BETTER**:", "](plots/timeline.svg)", "\n|", "| approximate sign-flip p |", "the smallest that 8 pairs can give is 0.0078", "](plots/ttft.svg)", "](plots/pairs.svg)", "## What was run")
 
 	_, page = render(t, judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, nil))
-	inOrder(t, page, "# PASS", "long answer?** Yes: running requests were parked once. One `soak`", "**What does it cost?** Switching between requests took", "Nothing here says what the same load would have brought",
+	inOrder(t, page, "# PASS", "long answer?** Yes: running requests were parked once. One `soak`", "**What does it cost?** By the server's estimate switching between requests took", "Nothing here says what the same load would have brought",
 		"nothing here compares them", "Nothing that was checked", "Verdict **PASS**: no unplanned failure", "](plots/ttft-over-time.svg)", "\n|")
 
 	_, page = render(t, judged(t, audittest.Options{Manifest: "paired-null", Pairs: 6}, nil))
