@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"interlude/engine/emulate"
+	"interlude/engine/relay"
 	"interlude/harness/liar"
 	"interlude/harness/supervise"
 	"interlude/results"
@@ -36,6 +37,9 @@ func TestMain(m *testing.M) {
 		case "serve":
 			os.Exit(serveRole(os.Args[2:]))
 		case "engine":
+			if os.Args[2] == "relay" { // relay --fault-file FILE -- CMD…
+				os.Exit(relay.Main(os.Args[6:], os.Args[4], os.Stdin, os.Stdout, os.Stderr))
+			}
 			os.Exit(emulate.Main(os.Args[3:], os.Stdin, os.Stdout, os.Stderr))
 		case "stuck": // never gets ready
 			fmt.Fprintln(os.Stderr, "thinking it over")

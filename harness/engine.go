@@ -78,6 +78,15 @@ func ParseEngine(text, self string, speed float64) (Engine, error) {
 
 const serveFlag = "--serve"
 
+// behind is the engine's program behind the relay, which gets a fault file.
+func (e Engine) behind(self, faults string) []string {
+	program := e.Program
+	if !slices.Contains(program, serveFlag) { // the server would put it behind our first word
+		program = slices.Concat(program[:1], []string{serveFlag}, program[1:])
+	}
+	return slices.Concat([]string{self, "engine", "relay", "--fault-file", faults, "--"}, program)
+}
+
 // fromHere makes the words that name files from our own folder absolute, since an
 // engine runs in the folder of its slot. A bare first word is looked up in PATH.
 func (e *Engine) fromHere(words []string) error {

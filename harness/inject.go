@@ -41,14 +41,26 @@ func Inject(ctx context.Context, o Options) (*Finished, error) {
 	return r.close(ctx, err)
 }
 
-// prepareInjection gives the stand-in a fault file, and its server a limit for a
-// silent load that can be waited for.
+// prepareInjection gives the engine a fault file: the stand-in its own, another one
+// that of the relay in front of it. The stand-in's server gets a limit for a silent
+// load that can be waited for.
 func (r *run) prepareInjection() error {
-	if r.engine.Name != "emulate" {
+	relayed, standIn := r.plan.Options[relayOption] != "", r.engine.Name == "emulate"
+	switch {
+	case relayed && !r.o.Target.StartsEngine():
+		return fmt.Errorf("the plan wants the relay before the engine, and target %s starts its engine by itself, not as {engine}", r.o.Target.Name)
+	case relayed:
+		r.values.lists["{engine}"] = r.engine.behind(r.o.Self, "{slot}/"+faultFile)
+		r.values.relayed = true
+	case standIn:
+		r.engine.Args = append(r.engine.Args, "--fault-file", "{slot}/"+faultFile)
+	default:
 		return nil
 	}
-	r.engine.Args = append(r.engine.Args, "--fault-file", "{slot}/"+faultFile)
 	r.values.files = []string{faultFile}
+	if !standIn {
+		return nil // who waits for a real engine decides how long
+	}
 	var config map[string]any
 	if len(r.o.Target.Config) == 0 || json.Unmarshal(r.o.Target.Config, &config) != nil || config["engine_silence_s"] == nil {
 		return nil // not our server
@@ -63,8 +75,27 @@ func (r *run) prepareInjection() error {
 	return nil
 }
 
-// faultFile is the stand-in's, in the slot's folder.
+// faultFile is the stand-in's or the relay's, in the slot's folder.
 const faultFile = "faults"
+
+// relayOption is the plan's word for the relay between server and engine. A plan
+// without it runs as plans did before there was one.
+const relayOption = "relay"
+
+// WithRelay writes into the words of a plan that the relay stands before its engine.
+func WithRelay(words map[string]string) { words[relayOption] = "yes" }
+
+// NeedsRelay tells whether the engine of --engine has no fault file of its own.
+func NeedsRelay(engine string) bool {
+	words, err := splitWords(engine)
+	return err == nil && len(words) > 0 && words[0] != "emulate"
+}
+
+// What a cell was struck by, where the relay stands between.
+const (
+	bySignal = "signal" // sent to the engine itself
+	byRelay  = "relay"
+)
 
 // howOf is the way in which a slot ends its engine: each slot has one, in turn.
 func (r *run) howOf(s workloads.Slot) string {

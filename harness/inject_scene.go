@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type injector struct {
 	slot   workloads.Slot
 	how    string
 	canary *string // what the first canary said
-	faults string  // path of the stand-in's fault file; "": the engine takes none
+	faults string  // path of the fault file of the stand-in or the relay; "": there is none
 	stage  stage   // every scene starts from a copy
 
 	silence, silentRead, shortRead, load float64 // how long the server waits for a silent engine, in seconds
@@ -45,9 +46,9 @@ type scene struct {
 	*injector
 	stage
 	when, api string
-	armed     bool             // the engine will strike itself
+	armed     bool             // the engine, or the relay before it, will strike by itself
 	at        results.Stamp    // of the strike, 0 before
-	pids      []int            // engines that were ended
+	pids      []int            // engines that were ended, and their relays
 	struck    map[*flight]bool // the engine held them
 	either    map[*flight]bool // the engine may have held them, or not
 }
@@ -56,6 +57,9 @@ type scene struct {
 func (x *injector) cell(ctx context.Context, when, api string) results.Cell {
 	c := results.Cell{How: x.how, When: when, API: api}
 	s := &scene{injector: x, stage: x.stage, when: when, api: api, struck: map[*flight]bool{}, either: map[*flight]bool{}}
+	if s.srv.relay != "" {
+		c.By = map[bool]string{true: bySignal, false: byRelay}[s.bySignal()]
+	}
 	err := s.impossible()
 	if err == nil {
 		if err = s.ready(ctx); err == nil {
@@ -88,7 +92,7 @@ type notRun struct{ why string }
 func (e *notRun) Error() string { return e.why }
 
 // bySignal tells whether this scene is struck from outside. No signal can be timed
-// into the few milliseconds between STOP and DONE.
+// into the few milliseconds between STOP and DONE; the relay holds DONE back for it.
 func (s *scene) bySignal() bool { return signals[s.how] != "" && s.when != workloads.WhenDrain }
 
 func (s *scene) impossible() error {
@@ -131,6 +135,7 @@ func (s *scene) arm(moment string) error {
 		return nil
 	}
 	s.armed = true
+	s.remember() // once it has struck, the next engine may be there
 	return results.WriteFile(filepath.Dir(s.faults), filepath.Base(s.faults), []byte(faultWords[s.how]+"@"+moment+"\n"))
 }
 
@@ -140,26 +145,57 @@ func (s *scene) strike(ctx context.Context, struck ...*flight) error {
 	for _, f := range struck {
 		s.struck[f] = true
 	}
+	if s.armed {
+		return s.until(ctx, "the engine strikes", s.hasStruck)
+	}
+	s.remember()
 	pid := s.srv.enginePid()
-	s.pids = append(s.pids, pid)
-	if !s.armed {
-		err := s.srv.child.Signal(pid, signals[s.how])
-		if err != nil && s.engineAfter(ctx, pid) == nil { // a helper that has ended, and not the engine
-			pid = s.srv.enginePid()
-			s.pids[len(s.pids)-1] = pid
-			err = s.srv.child.Signal(pid, signals[s.how])
-		}
-		s.at = s.srv.client.Now()
+	err := s.srv.child.Signal(pid, signals[s.how])
+	if err != nil && s.engineAfter(ctx, pid) == nil { // a helper that has ended, and not the engine
+		pid = s.srv.enginePid()
+		s.remember()
+		err = s.srv.child.Signal(pid, signals[s.how])
+	}
+	s.at = s.srv.client.Now()
+	if err != nil || s.how == workloads.HowSilence {
 		return err
 	}
-	return s.until(ctx, "the engine strikes", func() bool {
+	// An abort takes its time, and who came meanwhile would meet the old engine.
+	return s.until(ctx, "the engine ended by the signal", func() bool { return !exists(pid) })
+}
+
+// hasStruck looks for the end of a strike that was armed, and stamps it.
+func (s *scene) hasStruck() bool {
+	over := func() bool {
 		left, err := os.ReadFile(s.faults)
 		if err != nil || strings.TrimSpace(string(left)) != "" {
 			return false
 		}
 		s.at = s.srv.client.Now()
 		return true
-	})
+	}
+	if over() {
+		return true
+	}
+	if s.when != workloads.WhenLoading && s.when != workloads.WhenReload {
+		return false
+	}
+	known := len(s.pids)
+	s.remember() // what comes up was not there when it was armed
+	if over() {
+		s.pids = s.pids[:known] // this may be the next one already
+		return true
+	}
+	return false
+}
+
+// remember notes the engine, and the relay before it: both have to go.
+func (s *scene) remember() {
+	for _, pid := range append(s.srv.relayPids(), s.srv.enginePid()) {
+		if pid != 0 && !slices.Contains(s.pids, pid) {
+			s.pids = append(s.pids, pid)
+		}
+	}
 }
 
 // engineAfter waits for an engine other than old that has become its program: a
@@ -249,7 +285,7 @@ func (s *scene) setQueued(ctx context.Context) error {
 	if err := s.see(ctx, "the victim queued", func() bool { return victim.is(workloads.AtQueued) }); err != nil {
 		return err
 	}
-	return errors.Join(s.arm(fmt.Sprintf("token:%d", runner.out()+1000)), s.strike(ctx, runner))
+	return errors.Join(s.arm(tokensAhead(runner, 1000)), s.strike(ctx, runner))
 }
 
 func (s *scene) setRead(ctx context.Context, moment string, past ...turn) error {
@@ -277,6 +313,17 @@ func (s *scene) setRestored(ctx context.Context) error {
 	return s.setRead(ctx, "restored", before)
 }
 
+// tokensAhead is a moment of a running answer that is still to come: so many tokens
+// on, which even an engine at many times its pace does not write while the fault is
+// written, or an eighth of what is left of a short one.
+func tokensAhead(f *flight, most int) string {
+	out := f.out()
+	if rest := f.request.MaxTokens - out; rest < 4*most {
+		most = max(1, rest/8)
+	}
+	return fmt.Sprintf("token:%d", out+most)
+}
+
 // setParked lets a short request stop the victim: the strike falls into the drain,
 // or on the short one while the victim is parked.
 func (s *scene) setParked(ctx context.Context) error {
@@ -295,7 +342,7 @@ func (s *scene) setParked(ctx context.Context) error {
 	if err := s.see(ctx, "the victim parked", func() bool { return victim.is(workloads.AtParked) }); err != nil {
 		return err
 	}
-	if err := s.arm(fmt.Sprintf("token:%d", other.out()+300)); err != nil {
+	if err := s.arm(tokensAhead(other, 300)); err != nil {
 		return err
 	}
 	if !s.armed {

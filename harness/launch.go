@@ -31,6 +31,8 @@ type values struct {
 	lists map[string]any    // a string that is exactly {name}
 	files []string          // empty ones, made in the slot's folder before the start
 	given map[string]string // paths inside lists → as they were typed
+
+	relayed bool // the relay stands before the engine; its fault file is in the slot's folder
 }
 
 // perSlot are the placeholders whose values differ from slot to slot, or, for

@@ -28,6 +28,7 @@ type server struct {
 	base     time.Time // zero of the slot's stamps
 	temp     string    // the slot's own folder, removed at its end
 	logs     string    // folder of its logs in the run directory
+	relay    string    // words in the command line of the relay before its engine; "": there is none
 	url      string
 	client   *client.Client
 	observer *observe.Observer
@@ -77,7 +78,9 @@ func (s *server) launchChild(arm string, v values, logs string) (url string, err
 	if s.temp, err = os.MkdirTemp("", slotPrefix(os.Getpid())); err != nil {
 		return "", fmt.Errorf("make the slot's folder: %w", err)
 	}
-	s.nonce = nonce()
+	if s.nonce = nonce(); v.relayed {
+		s.relay = "relay --fault-file " + filepath.Join(s.temp, faultFile)
+	}
 	for _, name := range v.files {
 		if err := os.WriteFile(filepath.Join(s.temp, name), nil, 0o600); err != nil {
 			return "", fmt.Errorf("make the slot's %s: %w", name, err)
@@ -350,7 +353,8 @@ func (s *server) settled(ctx context.Context) (map[string]float64, error) {
 }
 
 // enginePid is the process below the server that eats the most memory, 0 if there
-// is none: a server may have helpers, and the engine is the big one.
+// is none: a server may have helpers, and the engine is the big one. The relay before
+// it is none, nor what is about to become its engine.
 func (s *server) enginePid() int {
 	if s.child == nil {
 		return 0
@@ -361,11 +365,35 @@ func (s *server) enginePid() int {
 	}
 	most, pid := uint64(0), 0
 	for _, p := range list {
-		if proc, err := observe.Process(p.Pid); err == nil && proc.RSS >= most {
+		if proc, err := observe.Process(p.Pid); err == nil && proc.RSS >= most && !s.isRelay(p.Pid) {
 			most, pid = proc.RSS, p.Pid
 		}
 	}
 	return pid
+}
+
+// isRelay tells whether a process is the relay before the engine.
+func (s *server) isRelay(pid int) bool {
+	if s.relay == "" {
+		return false
+	}
+	command, err := observe.Command(pid)
+	return err == nil && strings.Contains(command, s.relay)
+}
+
+// relayPids are the relays below the server: one, or more while one goes and another
+// comes.
+func (s *server) relayPids() (pids []int) {
+	if s.relay == "" {
+		return nil
+	}
+	list, _ := s.child.Descendants() // what cannot be listed cannot be missed
+	for _, p := range list {
+		if s.isRelay(p.Pid) {
+			pids = append(pids, p.Pid)
+		}
+	}
+	return pids
 }
 
 // stop ends the server and verifies that nothing of it is left: no process, no

@@ -271,6 +271,13 @@ func (t *Target) Controls() []string {
 	return names
 }
 
+// StartsEngine tells whether the target's server starts the engine that it is given
+// as {engine}, and not one of its own.
+func (t *Target) StartsEngine() bool {
+	const word = "{engine}"
+	return slices.Contains(t.Command, word) || bytes.Contains(t.Config, []byte(`"`+word+`"`))
+}
+
 // APIKey is the value of the variable that holds the key, "" for none.
 func (t *Target) APIKey() string {
 	if t.key != "" {

@@ -146,6 +146,7 @@ type Cell struct {
 	Pass        *bool    `json:"pass,omitempty"`
 	NotRun      string   `json:"not_run,omitempty"`
 
+	By                string         `json:"by,omitempty"`      // where the relay stands before the engine: signal (to the engine itself) or relay
 	Limit             *float64       `json:"limit_s,omitempty"` // for Told
 	Repeats           int            `json:"repeats,omitempty"`
 	ToldMedian        *float64       `json:"told_median_s,omitempty"`

@@ -13,6 +13,7 @@ import (
 func newInject() *cobra.Command {
 	var m measureFlags
 	var repeat int
+	var relay bool
 	var hows string
 	cmd := &cobra.Command{
 		Use:     "inject",
@@ -25,14 +26,18 @@ how long clients are left in the dark, who else is hit, hangs, silent successes,
 orphans, and when a new request is served again.
 
 Signals go to the engine found below the server that this program started, and to
-nothing else. What no signal can do is done by the stand-in's --fault-file; on other
-engines such cells are not run and say so.
+nothing else. What no signal can do, or cannot do between STOP and DONE, the stand-in
+does itself, by its --fault-file; before any other engine stands the relay
+(interlude engine relay), which plays it and takes the real engine along. The report
+says which cell was struck by what. Without the relay (--relay=false, or a target that
+starts an engine of its own) such cells are not run and say so.
 
 Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run failed,
 130 interrupted (what was measured is kept).`,
 		Example: `  interlude inject --speed 20                     # the whole matrix on the stand-in: minutes
   interlude inject --speed 20 --repeat 3          # worst and median of three
-  interlude inject --manifest inject-small --how kill,abort,silence --target impatient --engine "llama --model my.gguf"
+  interlude inject --manifest inject-small --target impatient --engine "llama --threads 1"   # all of it on a real model
+  interlude inject --manifest inject-small --target impatient --engine "llama --threads 1" --relay=false --how kill,abort,silence
   interlude inject --engine "strata --serve --pack …"`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +52,12 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 			if hows != "" {
 				o.Words["hows"] = hows
 			}
+			if !cmd.Flags().Changed("relay") {
+				relay = harness.NeedsRelay(m.engine) && o.Target.StartsEngine()
+			}
+			if relay {
+				harness.WithRelay(o.Words)
+			}
 			if m.planOnly {
 				return showPlan(cmd, "inject", o)
 			}
@@ -56,6 +67,7 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 	}
 	m.register(cmd, "inject")
 	cmd.Flags().IntVar(&repeat, "repeat", 1, "how often each cell is run")
+	cmd.Flags().BoolVar(&relay, "relay", false, "put interlude engine relay before the engine, to play what no signal can (default: before any engine but the stand-in)")
 	cmd.Flags().StringVar(&hows, "how", "", "only these `WAYS`, with commas between: "+strings.Join(workloads.InjectHows(), ", "))
 	return cmd
 }
