@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -194,8 +195,12 @@ func (s *source) cells(p *page) {
 			rows = append(rows, []string{c.How, c.When, c.API, verdict, c.Evidence})
 			continue
 		}
-		rows = append(rows, []string{c.How, c.When, c.API, withMedian(c.Told, c.ToldMedian), optSecs(c.Limit), withMedian(c.ServedAgain, c.ServedAgainMedian),
-			fmt.Sprint(c.Hung), fmt.Sprint(c.Silent), fmt.Sprint(c.Orphans), blast(c.Blast), verdict})
+		row := []string{c.How, c.When, c.API, withMedian(c.Told, c.ToldMedian), optSecs(c.Limit), withMedian(c.ServedAgain, c.ServedAgainMedian),
+			fmt.Sprint(c.Hung), fmt.Sprint(c.Silent), fmt.Sprint(c.Orphans), blast(c.Blast), verdict}
+		if s.relayed() {
+			row = slices.Insert(row, 1, cmp.Or(c.By, dash))
+		}
+		rows = append(rows, row)
 	}
 	if lifecycle {
 		p.heading(2, "Rows")
@@ -206,8 +211,14 @@ func (s *source) cells(p *page) {
 	p.heading(2, "Cells")
 	p.para("%s.", cellsText(s.summary.Cells))
 	s.ways(p)
-	p.para("Every cell. A silent engine is waited for as long as its limit says. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind. Others: how requests ended that the engine did not hold.")
-	p.table(true, []string{"how", "when", "API", "told", "limit", "served again", "hung", "silent", "orphans", "others", "verdict"}, rows)
+	text := "Every cell. A silent engine is waited for as long as its limit says. Hung, silent, orphans: clients without an end, successes without an answer, processes left behind. Others: how requests ended that the engine did not hold."
+	head := []string{"how", "when", "API", "told", "limit", "served again", "hung", "silent", "orphans", "others", "verdict"}
+	if s.relayed() {
+		text += " By: a signal to the engine itself, or the relay."
+		head = slices.Insert(head, 1, "by")
+	}
+	p.para("%s", text)
+	p.table(true, head, rows)
 }
 
 // withMedian is the worst of several repetitions with their median, or the one value.

@@ -80,6 +80,9 @@ func (s *source) ways(p *page) {
 		text += " The load of our emulated engine takes what its profile says."
 	}
 	p.para("%s", text)
+	if text := s.relayText(); text != "" {
+		p.para("%s", text)
+	}
 }
 
 // worst is the largest of the values that there are.
