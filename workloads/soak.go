@@ -23,8 +23,10 @@ const (
 	soakCold        = 110_000                 // of a cold one
 	soakBig         = 132_000                 // of one that keeps the beginning
 	soakKeep        = 25_000                  // tokens of it
+	soakKnown       = 1500                    // facts that a rollover's summary still knows, the latest: they fit into a small one
 	soakLongest     = 100                     // fields of a long audit
 	soakTool        = "reserve"               // its array argument is long
+	soakStock       = "stock_level"           // its arguments are short
 	soakStop        = ", \"zz_never_a_name"   // its beginning stands between any two fields
 )
 
@@ -32,7 +34,7 @@ const (
 func soak(m *Manifest, seed uint64, pair int, c Counter) ([]*talk, []Conversation) {
 	var talks []*talk
 	for i := range soakTalks {
-		conv := Conversation{ID: fmt.Sprintf("S%d", i+1), Tools: []string{"stock_level", soakTool}}
+		conv := Conversation{ID: fmt.Sprintf("S%d", i+1), Tools: []string{soakStock, soakTool}}
 		if i == soakTalks-1 {
 			conv.API = "responses"
 		}
@@ -65,6 +67,9 @@ func (s *soakTalk) step() Step {
 	next := s.queue[0]
 	s.queue = s.queue[1:]
 	next.ID = fmt.Sprintf("%s-%d", s.conv.ID, s.turn+1)
+	if old := len(s.known) - soakKnown; next.Over && old > 0 {
+		s.known = s.known[old:]
+	}
 	if next.Audit > 0 {
 		next.Audit = min(next.Audit, len(s.known))
 	}
@@ -91,7 +96,7 @@ func (s *soakTalk) plan() []Step {
 	steps := []Step{
 		{Class: Tool, Plant: 8, Calls: []CallSpec{{Tool: soakTool, Args: places, Plant: 4}}, Unread: unread() + 300, Max: 3000},
 		{Class: Tool, Receipts: true, Max: 300},
-		{Class: Tool, Plant: 4, Calls: []CallSpec{{Tool: "stock_level", Plant: 3}, {Tool: soakTool, Plant: 3}}, Unread: unread() + 200, Max: 600, Thinking: s.cycle%2 == 1},
+		{Class: Tool, Plant: 4, Calls: []CallSpec{{Tool: soakStock, Plant: 3}, {Tool: soakTool, Plant: 3}}, Unread: unread() + 200, Max: 600, Thinking: s.cycle%2 == 1},
 		{Class: Tool, Receipts: true, Max: 300},
 		{Class: Long, Audit: soakLongest, Max: 3200},
 		{Class: Audit, Audit: 20, Max: 800, Thinking: s.cycle%2 == 0},
@@ -112,7 +117,7 @@ func (s *soakTalk) plan() []Step {
 // rollover restarts the history from a summary: small, cold, or with the
 // beginning kept, in turn.
 func (s *soakTalk) rollover() Step {
-	step := Step{Class: Tool, Calls: []CallSpec{{Tool: "stock_level", Plant: 2}}, Over: true, Restate: true, Max: 300}
+	step := Step{Class: Tool, Calls: []CallSpec{{Tool: soakStock, Plant: 2}}, Over: true, Restate: true, Max: 300}
 	switch (s.cycle/soakCycles + s.place) % 3 {
 	case 0:
 		step.Prompt = soakSmall

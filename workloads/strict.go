@@ -62,7 +62,7 @@ func strictJSON(data []byte) error {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	if err := strictValue(dec, ""); err != nil {
+	if err := strictValue(dec, "", 0); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("the JSON ends too early: the file may be cut")
 		}
@@ -74,7 +74,13 @@ func strictJSON(data []byte) error {
 	return nil
 }
 
-func strictValue(dec *json.Decoder, path string) error {
+// deepest bounds the nesting of a document: a path is made for every level.
+const deepest = 100
+
+func strictValue(dec *json.Decoder, path string, depth int) error {
+	if depth > deepest {
+		return fmt.Errorf("%.40s… is nested deeper than %d levels: flatten it", path, deepest)
+	}
 	tok, err := dec.Token()
 	if err != nil {
 		return err
@@ -98,7 +104,7 @@ func strictValue(dec *json.Decoder, path string) error {
 			}
 			seen[name] = true
 		}
-		if err := strictValue(dec, at); err != nil {
+		if err := strictValue(dec, at, depth+1); err != nil {
 			return err
 		}
 	}
@@ -149,7 +155,10 @@ func checkSchema(data []byte) error {
 			faults.add(path, "", "%s", fix)
 			continue
 		}
-		faults.add(strings.TrimPrefix(path, "(root)"), short(e.Value()), "%s", fix)
+		if path == "(root)" {
+			path = "the document"
+		}
+		faults.add(path, short(e.Value()), "%s", fix)
 	}
 	slices.SortStableFunc(faults.List, func(a, b Mistake) int { return strings.Compare(a.Path, b.Path) })
 	return faults.orNil()

@@ -89,12 +89,28 @@ func (v *validator) generator() {
 	if own := []string{soakLoad, injectLoad, injectSmall, lifecycleLoad}; !slices.Contains(own, g.Load) && !slices.Contains(Loads(), g.Load) {
 		v.add("generate.load", g.Load, "must be one of %v or %v", Loads(), own)
 	}
+	for _, name := range loadTools(g.Load) {
+		if v.m.tool(name) == nil {
+			v.add("tools", "", "has no %s, which the load %s calls: copy it from `interlude plan --print %s`", name, g.Load, g.Load)
+		}
+	}
 	if g.Duration < Duration(time.Second) || g.Duration > Duration(100*time.Hour) {
 		v.add("generate.duration", time.Duration(g.Duration).String(), "must lie between 1s and 100h")
 	}
 	if p := g.Pace; p != nil && (p.Fixed < 0 || p.Start < 0 || !(p.Read > 0) || !(p.Decode > 0)) {
 		v.add("generate.pace", fmt.Sprintf("%+v", *p), "must have rates above 0 and no negative time")
 	}
+}
+
+// loadTools are the tools that a generated load calls by name.
+func loadTools(load string) []string {
+	switch load {
+	case soakLoad:
+		return []string{soakStock, soakTool}
+	case lifecycleLoad:
+		return []string{soakTool}
+	}
+	return nil
 }
 
 // mostRounds bounds what a manifest expands to.
