@@ -90,7 +90,7 @@ func (s *source) method(p *page) {
 	p.heading(2, "Method")
 	defer s.calibration(p)
 	if s.run.Kind != "ab" {
-		p.para("One fresh server, proved to be ours (the listener belongs to our own child, the flag is read back from it), driven by a plan that was hashed before the first start. Probes are due at fixed moments whatever the server does. Stamps are taken when bytes are read; TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
+		p.para("%s, proved to be ours (the listener belongs to our own child, the flag is read back from it), driven by a plan that was hashed before the first start. %s Stamps are taken when bytes are read; TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment. %s", s.servers(), dueText, leftOut)
 		if length, ok := s.controlled(); ok {
 			p.para("After it the first %v of the same plan were sent to a fresh server with the flag off: a control, in the slot of pair 0, which no statistic and no verdict looks at.", length)
 		}
@@ -108,9 +108,29 @@ func (s *source) method(p *page) {
 	}
 	p.para("%d server starts in this order: %s. Two neighbours make a pair; the pair is the unit, never the request. Each slot has a fresh server on a free port, proved to be ours (the listener belongs to our own child, the flag is read back from it), a warm-up of prompts that occur nowhere else, and a canary. Both arms of a pair are asked the same questions; each pair is asked new ones.",
 		len(s.plan.Slots), escape(strings.Join(order, ", ")))
-	p.para("Probes are due at fixed moments whatever the server does, and are never sent later because an answer is late. Stamps are taken when bytes are read; decoding comes after. TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment.")
+	p.para("%s Stamps are taken when bytes are read; decoding comes after. TTFT ends at the first piece of reasoning, content or tool text, not at a role chunk or a comment. %s", dueText, leftOut)
 	p.para("Primary metric `%s`, margin ±%g %%; guards: %s. The effect is the mean of ln(on/off) over the pairs, its interval Student's t with a term for the order of the arms (plain paired t for 3 pairs). Rules and margins stood in `plan.json`, hashed before the first start.",
 		s.plan.Primary, 100*s.plan.Margin, escape(s.guards()))
+}
+
+// dueText says when probes are sent, leftOut what no number is about.
+const (
+	dueText = "Each probe is due at a moment that the plan fixes, counted from the start or from what another request was seen to do (sent, its k-th token, parked), and is never sent later because an answer is late."
+	leftOut = "Warm-ups and canaries enter no number, requests that the plan itself ends no percentile; nothing else is left out, and nothing after the fact."
+)
+
+// servers says on how many servers a run of one arm was made.
+func (s *source) servers() string {
+	n := 0
+	for _, slot := range s.plan.Slots {
+		if slot.Pair > 0 {
+			n++
+		}
+	}
+	if n > 1 {
+		return fmt.Sprintf("%d fresh servers, one after another", n)
+	}
+	return "One fresh server"
 }
 
 func (s *source) calibration(p *page) {

@@ -10,12 +10,17 @@ import (
 
 	"interlude/audit"
 	"interlude/results"
+	"interlude/results/stats"
 )
 
 // classes is one table a class of requests, arm beside arm.
 func (s *source) classes(p *page) {
 	p.heading(2, "Times by class of request")
 	p.para("TTFT runs from the moment a request was due to its first output; a request that did not complete counts as infinite, and a percentile that falls on one is `%s`. E2E runs to the last token. Percentiles are nearest rank.", dash)
+	single := s.run.Kind != "ab" // of pairs, intervals are taken over the pairs alone
+	if single {
+		p.para("In brackets the exact 95 %% interval of a median, from 6 requests on; behind ≤ the one-sided 95 %% upper end of a p95, from 59. Both take the requests as independent; those of one run meet each other in the queue, so they are narrower than a second run would show.")
+	}
 	var rows [][]string
 	for _, class := range s.classNames() {
 		for _, arm := range s.arms() {
@@ -31,11 +36,32 @@ func (s *source) classes(p *page) {
 			if n == 0 {
 				continue
 			}
-			rows = append(rows, []string{class, arm, fmt.Sprint(n), secs(nearestRank(ttft, 0.5)), secs(nearestRank(ttft, 0.95)), secs(nearestRank(ttft, 1)),
-				secs(nearestRank(e2e, 0.5)), secs(nearestRank(e2e, 0.95)), secs(nearestRank(e2e, 1))})
+			row := []string{class, arm, fmt.Sprint(n)}
+			for _, v := range [][]float64{ttft, e2e} {
+				row = append(row, middle(v, single), upper(v, single), secs(nearestRank(v, 1)))
+			}
+			rows = append(rows, row)
 		}
 	}
 	p.table(false, []string{"class", "arm", "n", "TTFT median", "p95", "max", "E2E median", "p95", "max"}, rows)
+}
+
+// middle is a median, with its interval where that is asked for and exists.
+func middle(values []float64, interval bool) string {
+	text := secs(nearestRank(values, 0.5))
+	if i, ok := stats.MedianInterval(values); interval && ok {
+		text += " [" + secs(i.Low) + ", " + secs(i.High) + "]"
+	}
+	return text
+}
+
+// upper is a p95, with its upper end where that is asked for and exists.
+func upper(values []float64, end bool) string {
+	text := secs(nearestRank(values, 0.95))
+	if v, ok := stats.UpperEnd(values, 0.95); end && ok {
+		text += " ≤ " + secs(v)
+	}
+	return text
 }
 
 func orInf(v float64, ok bool) float64 {
@@ -276,16 +302,30 @@ func (s *source) answers(p *page) {
 	s.wrong(p, wrong)
 }
 
-// wrong shows every answer that was wrong with its raw excerpt.
+// wrong shows the answers that were wrong with their raw excerpts, first those that
+// something was demanded of or that only one arm got wrong.
 func (s *source) wrong(p *page, list []*results.Record) {
 	if len(list) == 0 {
 		p.para("No answer was wrong%s.", eitherArm(s.arms()))
 		return
 	}
+	n := map[string]int{}
+	for _, r := range list {
+		n[asked(r)]++
+	}
+	weighs := func(r *results.Record) bool {
+		return !s.judgements[r.ID].Scored || s.run.Kind == "ab" && n[asked(r)] == 1
+	}
+	sorted := slices.Clone(list)
+	slices.SortStableFunc(sorted, func(a, b *results.Record) int { return cmp.Compare(rankOf(weighs(a)), rankOf(weighs(b))) })
 	p.para("Every answer that was wrong, with what stands at the place:")
-	for i, r := range list {
-		if i == 20 {
-			p.para("… and %d more: `interlude audit` lists them all.", len(list)-i)
+	most := mostWrong
+	for i, r := range sorted {
+		if !weighs(r) {
+			most = mostScored
+		}
+		if i >= most {
+			p.item("and %d more: `interlude audit` lists them all", len(list)-i)
 			break
 		}
 		j := s.judgements[r.ID]
@@ -296,6 +336,20 @@ func (s *source) wrong(p *page, list []*results.Record) {
 		}
 	}
 	p.end()
+}
+
+// mostWrong bounds the wrong answers on a page, mostScored those among them that
+// change no verdict.
+const mostWrong, mostScored = 20, 6
+
+// asked names a request of a pair, the same in both arms.
+func asked(r *results.Record) string { return fmt.Sprint(r.Pair, "/", r.Request) }
+
+func rankOf(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
 }
 
 func recoverable(j results.Judgement) string {

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -156,4 +157,28 @@ func TestRunsStandSideBySide(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A wrong answer that counts is not lost among those that a manifest only scores.
+func TestWrongAnswersThatCountComeFirst(t *testing.T) {
+	dir := judged(t, audittest.Options{Pairs: 8}, func(b *audittest.Build) {
+		b.Run.Emulated = ""
+		b.Plan.Manifest = append([]byte(`{"scored":true,`), bytes.TrimSpace(b.Plan.Manifest)[1:]...)
+		b.Run.PlanHash = b.Plan.Hash()
+		for i := range b.Records {
+			if r := &b.Records[i]; r.Request == "A2" && (r.Pair < 8 || r.Arm == results.On) {
+				audittest.Say(r, strings.TrimSuffix(r.Text, "}")+`,"more":1}`)
+			}
+		}
+	})
+	_, page := render(t, dir)
+	answers := section(page, "## Answers")
+	first := regexp.MustCompile("(?m)^- `([^`]+)`").FindStringSubmatch(answers)
+	if first == nil || !strings.HasSuffix(first[1], "/A2") || !strings.Contains(answers, first[0]+" (audit, arm on, pair 8)") {
+		t.Errorf("the first wrong answer is %q:%s", first, answers)
+	}
+	if !strings.Contains(answers, "and 9 more: `interlude audit` lists them all") {
+		t.Errorf("scored answers fill the page:%s", answers)
+	}
+	inOrder(t, page, "# INCONCLUSIVE", "**Does it break anything?** **There is doubt, for the reasons below.**", "Verdict **INCONCLUSIVE**:", `wrong\_in\_on\_only`)
 }

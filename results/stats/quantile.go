@@ -37,3 +37,21 @@ func UpperEnd(values []float64, p float64) (float64, bool) {
 	}
 	return 0, false
 }
+
+// MedianInterval is the exact two-sided 95 % interval of the median, from the order
+// statistics: x(k) and x(n−k+1) for the largest k with P(Binomial(n, ½) < k) ≤ 0.025.
+// It exists from n = 6; false below that, or where an end falls on a failure.
+func MedianInterval(values []float64) (Interval, bool) {
+	n := len(values)
+	b := distuv.Binomial{N: float64(n), P: 0.5}
+	k := 0
+	for k < n && b.CDF(float64(k)) <= 0.025 {
+		k++
+	}
+	if k == 0 {
+		return Interval{}, false
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	i := Interval{sorted[k-1], sorted[n-k]}
+	return i, !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0)
+}

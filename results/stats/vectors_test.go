@@ -421,3 +421,21 @@ func TestMedians(t *testing.T) {
 		t.Errorf("%v %v", x, y)
 	}
 }
+
+// The interval of a median by hand: 6 values allow the two ends alone (2/64 = 0.031),
+// 10 the second and the ninth (22/1024 = 0.021), 20 the sixth and the fifteenth.
+func TestMedianInterval(t *testing.T) {
+	for n, want := range map[int]Interval{6: {1, 6}, 8: {1, 8}, 9: {2, 8}, 10: {2, 9}, 20: {6, 15}} {
+		if got, ok := MedianInterval(upTo(n)); !ok || got != want {
+			t.Errorf("n = %d: %v, %v, want %v", n, got, ok, want)
+		}
+	}
+	for _, n := range []int{0, 1, 5} {
+		if got, ok := MedianInterval(upTo(n)); ok {
+			t.Errorf("n = %d has %v", n, got)
+		}
+	}
+	if got, ok := MedianInterval(append(upTo(5), math.Inf(1))); ok {
+		t.Errorf("an end that failed: %v", got)
+	}
+}
