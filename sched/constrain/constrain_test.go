@@ -3,6 +3,7 @@ package constrain
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -104,8 +105,8 @@ func TestNoDeadEnds(t *testing.T) {
 // none.
 func deadEnd(g *Grammar) string {
 	before := map[int32][]int32{} // who leads here
-	said := map[int32]string{1: ""}
-	for queue := []int32{1}; len(queue) > 0; queue = queue[1:] {
+	said := map[int32]string{g.start(false): ""}
+	for queue := []int32{g.start(false)}; len(queue) > 0; queue = queue[1:] {
 		for b := range 256 {
 			to := g.step(queue[0], b)
 			if to == dead {
@@ -397,6 +398,77 @@ func TestCalls(t *testing.T) {
 	if !accepts(g, one) || accepts(g, one+"\n"+now) || !accepts(g, now) {
 		t.Error("one call, markup as text")
 	}
+}
+
+// TestAmbiguityIsBounded: a form that can be followed in exponentially many ways at once
+// costs bounded time and memory, and then says so.
+func TestAmbiguityIsBounded(t *testing.T) {
+	const twice = `{"$ref":"#/$defs/a","$defs":{"a":{"anyOf":[{"type":"array","items":{"$ref":"#/$defs/a"}},{"type":"array","items":{"$ref":"#/$defs/a"},"minItems":1}]}}}`
+	g, err := Compile(json.RawMessage(twice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewRun(g, builtin(), vocab.Piece, false)
+	if m := r.Mask(bytesOf("[[[[]],[]]")); m.Err != nil || !allowed(m, ']') || !allowed(m, ',') || allowed(m, vocab.ImEnd) {
+		t.Errorf("a few ways at once: %+v", m)
+	}
+	m := r.Mask(bytesOf(strings.Repeat("[", 60)))
+	if !errors.Is(m.Err, ErrForm) || len(g.frames) > maxFrames || len(g.states) > maxStates {
+		t.Errorf("after 60 brackets: %v, %d frames in %d states", m.Err, len(g.frames), len(g.states))
+	}
+	// The same choice by many ways is one way.
+	var defs []string
+	for i := range 40 {
+		defs = append(defs, fmt.Sprintf(`"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
+	}
+	g, err = Compile(json.RawMessage(`{"$ref":"#/$defs/d0","$defs":{` + strings.Join(defs, ",") + `,"d40":{"type":"boolean"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !accepts(g, "true") || accepts(g, "null") {
+		t.Error("forty choices of one")
+	}
+}
+
+// TestLongAnswersAreForgotten: what a long answer has walked through is not kept, and
+// forgetting it changes no mask.
+func TestLongAnswersAreForgotten(t *testing.T) {
+	const schema = `{"type":"array","maxItems":4096,"items":{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer"}},"required":["name"]}}`
+	var text strings.Builder
+	text.WriteString("[")
+	for i := range 200 {
+		fmt.Fprintf(&text, `{"name": "größe %d", "age": %d}, `, i, i*7)
+	}
+	ids := bytesOf(text.String())
+	g, err := Compile(json.RawMessage(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, forgot := NewRun(g, builtin(), vocab.Piece, false), 0
+	for n := range ids {
+		before := len(g.states)
+		if m := r.Mask(ids[:n]); m.Err != nil || !allowed(m, ids[n]) {
+			t.Fatalf("after %d ids: %v", n, m.Err)
+		}
+		if len(g.states) < before {
+			forgot++
+			fresh, _ := Compile(json.RawMessage(schema))
+			if m := NewRun(fresh, builtin(), vocab.Piece, false).Mask(ids[:n]); !slices.Equal(m.Words, r.Mask(ids[:n]).Words) {
+				t.Errorf("after %d ids the mask is another one than before", n)
+			}
+		}
+	}
+	if forgot == 0 || len(g.states) > maxStates {
+		t.Errorf("forgot %d times, %d states at the end", forgot, len(g.states))
+	}
+}
+
+// bytesOf spells a text in one id a byte.
+func bytesOf(text string) (ids []int32) {
+	for _, b := range []byte(text) {
+		ids = append(ids, int32(b))
+	}
+	return ids
 }
 
 // FuzzCompile: any bytes are a grammar or an error; a walk through a grammar never

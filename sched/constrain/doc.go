@@ -8,10 +8,12 @@
 //   - A mask is a function of the ids emitted so far and of nothing else, so a
 //     park, a resume or another process replays it.
 //   - A schema outside the subset is refused with the path of the keyword.
+//   - Time and memory are bounded, whatever a schema says: a form that can be followed
+//     in too many ways at once ends as ErrForm.
 //
 // A Grammar is a pushdown automaton over bytes and markup symbols, made
 // deterministic as it is walked: a state is a set of stacks, stacks and states are
-// interned, so that a step is an array index. A Vocabulary lists the tokens in the
+// interned, so that a step is an array index, and forgotten when there are many. A Vocabulary lists the tokens in the
 // order of their bytes, so that a mask costs one walk over shared prefixes.
 //
 // The subset: type (one or several), properties, required, additionalProperties,

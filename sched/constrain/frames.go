@@ -22,8 +22,13 @@ const maxDigits = 24
 // The end of an argument that is text.
 const textEnd = "\n</parameter>\n"
 
-// closure adds the frames that consume something when id is on top.
+// closure adds the frames that consume something when id is on top. One frame adds
+// the same to a set however often it is met, and forms share frames: it does so once.
 func (g *Grammar) closure(set []int32, id int32) []int32 {
+	if g.marks[id] == g.sets || g.over {
+		return set
+	}
+	g.marks[id] = g.sets
 	f := g.frames[id]
 	switch f.kind {
 	case done, literal, symbol, quote, inString, colon, freeText:
@@ -192,10 +197,7 @@ func (g *Grammar) consume(set []int32, id int32, sym int) []int32 {
 	case lead:
 		if b == '\n' && f.pos < 2 {
 			set = append(set, g.push(frame{kind: lead, pos: f.pos + 1}, f.up))
-			set = append(set, g.states[1].frames...)
-			if g.states[1].accept {
-				set = append(set, 0)
-			}
+			return g.closure(set, g.intern(g.form))
 		}
 	case literal:
 		s := g.texts[f.node]

@@ -54,11 +54,27 @@ type Grammar struct {
 	one    bool
 	plain  bool // the vocabulary writes markup as text
 
+	form   frame // the whole of it
 	frames []frame
 	ids    map[frame]int32
 	states []state
 	byKey  map[string]int32
+
+	marks []uint32 // by frame: the set that it was last unfolded into
+	sets  uint32   // that were built
+	over  bool     // a set grew beyond all bounds
 }
+
+// Bounds of what a walk keeps. A form may be followed in exponentially many ways at
+// once, and a long answer walks through states without end: beyond keptStates or
+// keptFrames all but the present state is forgotten and made again as it is needed,
+// beyond maxStates or maxFrames within one mask the form cannot be followed.
+const (
+	keptStates = 4 << 10 // 1 KB each
+	keptFrames = 64 << 10
+	maxStates  = 32 << 10
+	maxFrames  = 256 << 10
+)
 
 // state is a set of stacks, by their consuming frames.
 type state struct {
@@ -82,10 +98,49 @@ type argument struct {
 }
 
 func newGrammar() *Grammar {
-	g := &Grammar{byText: map[string]int32{}, ids: map[frame]int32{}, byKey: map[string]int32{}}
+	g := &Grammar{byText: map[string]int32{}}
+	g.clear()
+	return g
+}
+
+// clear forgets all frames and states.
+func (g *Grammar) clear() {
+	g.frames, g.ids, g.marks = nil, map[frame]int32{}, nil
+	g.states, g.byKey = nil, map[string]int32{}
 	g.intern(frame{kind: done, up: -1})  // frame 0
 	g.states = append(g.states, state{}) // state 0 is nobody's
-	return g
+}
+
+// full tells that forgetting is due.
+func (g *Grammar) full() bool { return len(g.states) > keptStates || len(g.frames) > keptFrames }
+
+// forget keeps one state alone and returns its new number.
+func (g *Grammar) forget(at int32) int32 {
+	old, frames := g.states[at], g.frames
+	g.clear()
+	moved := map[int32]int32{}
+	var move func(id int32) int32
+	move = func(id int32) int32 {
+		if id <= 0 {
+			return id // none, and the frame that every grammar has
+		}
+		to, ok := moved[id]
+		if !ok {
+			f := frames[id]
+			f.up = move(f.up)
+			to = g.intern(f)
+			moved[id] = to
+		}
+		return to
+	}
+	var set []int32
+	if old.accept {
+		set = append(set, 0)
+	}
+	for _, id := range old.frames {
+		set = append(set, move(id))
+	}
+	return g.state(set)
 }
 
 // Compile turns a JSON schema into a grammar. The error is a *SchemaError.
@@ -100,7 +155,7 @@ func Compile(schema json.RawMessage) (*Grammar, error) {
 	}
 	g := newGrammar()
 	g.nodes = c.nodes
-	g.begin(frame{kind: value, node: root})
+	g.form = frame{kind: value, node: root}
 	return g, nil
 }
 
@@ -137,7 +192,7 @@ func Calls(tools []Tool, one, plain bool) (*Grammar, error) {
 		return nil, c.err
 	}
 	g.nodes = c.nodes
-	g.begin(frame{kind: call})
+	g.form = frame{kind: call}
 	return g, nil
 }
 
@@ -169,27 +224,27 @@ func (c *compiler) arguments(schema json.RawMessage) (args []argument) {
 	return args
 }
 
-// begin makes state 1, where the form starts.
-func (g *Grammar) begin(f frame) { g.state(g.closure(nil, g.intern(f))) }
-
-// start is the first state. After a thought, two newlines stand before the form.
+// start is the first state. After a thought, up to two newlines stand before the form.
 func (g *Grammar) start(thought bool) int32 {
-	if !thought {
-		return 1
+	g.sets++
+	set := g.closure(nil, g.intern(g.form))
+	if thought {
+		set = append(set, g.intern(frame{kind: lead}))
 	}
-	set := slices.Clone(g.states[1].frames)
-	if g.states[1].accept {
-		set = append(set, 0)
-	}
-	return g.state(append(set, g.intern(frame{kind: lead})))
+	return g.state(set)
 }
 
 func (g *Grammar) intern(f frame) int32 {
 	if id, ok := g.ids[f]; ok {
 		return id
 	}
+	if len(g.frames) >= maxFrames {
+		g.over = true
+		return 0
+	}
 	id := int32(len(g.frames))
 	g.frames = append(g.frames, f)
+	g.marks = append(g.marks, 0)
 	g.ids[f] = id
 	return id
 }
@@ -228,6 +283,12 @@ func (g *Grammar) state(set []int32) int32 {
 	if id, ok := g.byKey[string(key)]; ok {
 		return id
 	}
+	if len(g.states) >= maxStates {
+		g.over = true
+	}
+	if g.over {
+		return dead
+	}
 	id := int32(len(g.states))
 	s := state{frames: set}
 	if set[0] == 0 {
@@ -243,6 +304,7 @@ func (g *Grammar) step(at int32, sym int) int32 {
 	if to := g.states[at].next[sym]; to != 0 {
 		return to
 	}
+	g.sets++
 	var set []int32
 	for _, f := range g.states[at].frames {
 		set = g.consume(set, f, sym)

@@ -2,6 +2,7 @@ package constrain
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 )
 
@@ -57,8 +58,13 @@ func NewVocabulary(size int, piece func(id int32) string, special func(text stri
 // Plain tells that the markup of calls is text in this vocabulary.
 func (v *Vocabulary) Plain() bool { return v.call < 0 || v.close < 0 }
 
+// ErrForm says that a form cannot be followed any further: its parts can be read in
+// too many ways at once.
+var ErrForm = errors.New("the form is too ambiguous to be enforced")
+
 // Mask says what the next token may be.
 type Mask struct {
+	Err   error    // ErrForm; nothing else is set then
 	Cut   []int32  // with no Words: anything, and the accepted run ends at these
 	Words []uint32 // bit v%32 of word v/32 allows token v; the mask keeps them
 }
@@ -97,11 +103,19 @@ func (r *Run) Mask(emitted []int32) Mask {
 	}
 	for _, id := range emitted[len(r.seen):] {
 		r.take(id)
+		if r.at != dead && r.g.full() {
+			r.at = r.g.forget(r.at)
+			clear(r.masks)
+		}
 	}
 	if r.thinking {
 		return Mask{Cut: []int32{r.v.think}}
 	}
-	return Mask{Words: r.words()}
+	words := r.words()
+	if r.g.over {
+		return Mask{Err: ErrForm}
+	}
+	return Mask{Words: words}
 }
 
 func (r *Run) take(id int32) {

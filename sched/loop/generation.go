@@ -299,14 +299,18 @@ func (l *Loop) mask() {
 	})
 }
 
-// answerMask keeps a panic of one request's constraint away from the others.
-func answerMask(masker func([]int32) []byte, emitted []int32) (line []byte, err error) {
+// answerMask keeps a panic of one request's constraint away from the others. The
+// engine gets its line even so.
+func answerMask(masker func([]int32) ([]byte, error), emitted []int32) (line []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			line, err = []byte("MF\n"), fmt.Errorf("token mask after %d tokens: %v", len(emitted), p)
+			err = fmt.Errorf("%v", p)
+		}
+		if err != nil {
+			line, err = []byte("MF\n"), fmt.Errorf("token mask after %d tokens: %w", len(emitted), err)
 		}
 	}()
-	return masker(emitted), nil
+	return masker(emitted)
 }
 
 func (r *Request) add(d *engine.Done) {

@@ -93,7 +93,7 @@ func FuzzEngineLines(f *testing.F) {
 				n = 20_001
 			}
 			bad := later(submit(t, l, Spec{Prompt: prompt(n, 10, 7), MaxNew: 20, Params: engine.Params{Mask: how&32 > 0},
-				Masker: func([]int32) []byte { return []byte("MF\n") }}))
+				Masker: func([]int32) ([]byte, error) { return []byte("MF\n"), nil }}))
 			time.Sleep(7 * time.Second)
 			sooner := Spec{Prompt: prompt(101, 10, 4), MaxNew: 20, Priority: 3, Explicit: true}
 			next := later(submit(t, l, sooner))

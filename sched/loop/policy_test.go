@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -242,9 +243,9 @@ func TestMasks(t *testing.T) {
 		l := running(t, Config{Machine: m, Start: f.start})
 		var asked []int
 		spec := Spec{Prompt: prompt(101, 10, 1), MaxNew: 50, Params: engine.Params{Mask: true}}
-		spec.Masker = func(emitted []int32) []byte {
+		spec.Masker = func(emitted []int32) ([]byte, error) {
 			asked = append(asked, len(emitted))
-			return []byte("MK AAAA\n")
+			return []byte("MK AAAA\n"), nil
 		}
 		a := collect(submit(t, l, spec))
 		if a.end.Err != nil || len(a.ids) != 39 {
@@ -261,8 +262,12 @@ func TestMasks(t *testing.T) {
 		if strings.Contains(f.commands(), "MF") {
 			t.Error("a token was let through unmasked")
 		}
-		spec.Masker = func(emitted []int32) []byte { panic("schema") }
+		spec.Masker = func(emitted []int32) ([]byte, error) { panic("schema") }
 		if a := collect(submit(t, l, spec)); a.end.Err == nil || !strings.Contains(a.end.Err.Error(), "schema") {
+			t.Errorf("%+v", a.end)
+		}
+		spec.Masker = func(emitted []int32) ([]byte, error) { return nil, errors.New("too much") }
+		if a := collect(submit(t, l, spec)); a.end.Reason != sched.ReasonEngineError || !strings.Contains(a.end.Err.Error(), "too much") {
 			t.Errorf("%+v", a.end)
 		}
 	})
@@ -286,14 +291,14 @@ func TestMaskIsAskedForOnceAtATime(t *testing.T) {
 		l := running(t, Config{Machine: policy(sched.Quantum), Start: f.start})
 		running, calls := 0, 0
 		spec := Spec{Prompt: prompt(101, 10, 1), MaxNew: 50, Params: engine.Params{Mask: true}}
-		spec.Masker = func(emitted []int32) []byte {
+		spec.Masker = func(emitted []int32) ([]byte, error) {
 			running++
 			defer func() { running-- }()
 			if calls++; running > 1 {
 				t.Error("two calls at a time")
 			}
 			time.Sleep(10 * time.Millisecond)
-			return []byte("MK AAAA\n")
+			return []byte("MK AAAA\n"), nil
 		}
 		if a := collect(submit(t, l, spec)); a.end.Reason != sched.ReasonEngineError || !strings.Contains(a.end.Err.Error(), "MQ") || calls != 1 {
 			t.Errorf("ended %v: %v; %d calls", a.end.Reason, a.end.Err, calls)

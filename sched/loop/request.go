@@ -25,8 +25,9 @@ type Spec struct {
 	Label          string        // X-Request-Id, for Status and the log
 
 	// Masker answers one MQ line with an MF or MK line, from the ids emitted so
-	// far. It runs on a goroutine of its own, one call at a time. nil: MF.
-	Masker func(emitted []int32) (line []byte)
+	// far; its error ends the request. It runs on a goroutine of its own, one call at
+	// a time. nil: MF.
+	Masker func(emitted []int32) (line []byte, err error)
 }
 
 // keeps says that the client asks for what is read to be kept: such a request is no

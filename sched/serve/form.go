@@ -50,14 +50,14 @@ func (c *call) callable() (all []constrain.Tool) {
 }
 
 // masker follows the answer with its grammar; nil where nothing holds it.
-func (s *Server) masker(c *call) func(emitted []int32) []byte {
+func (s *Server) masker(c *call) func(emitted []int32) ([]byte, error) {
 	if c.grammar == nil {
 		return nil
 	}
 	run := constrain.NewRun(c.grammar, s.vocabulary(), s.tok.Piece, c.prompt.Thinking)
-	return func(emitted []int32) []byte {
+	return func(emitted []int32) ([]byte, error) {
 		m := run.Mask(emitted)
 		answer := engine.Mask{Cut: m.Cut, Words: m.Words}
-		return answer.Append(nil)
+		return answer.Append(nil), m.Err
 	}
 }

@@ -136,6 +136,22 @@ func TestS81BigSchemas(t *testing.T) {
 	})
 }
 
+// TestS81AmbiguousSchema: a schema that can be followed in exponentially many ways at
+// once ends its own request, not the server.
+func TestS81AmbiguousSchema(t *testing.T) {
+	inBubble(t, "", "--token-mask", func(r *rig) {
+		deeper := object{"type": "array", "minItems": 1, "items": object{"$ref": "#/$defs/a"}}
+		schema := object{"$ref": "#/$defs/a", "$defs": object{"a": object{"anyOf": []object{deeper, {"type": "array", "minItems": 1, "maxItems": 9, "items": object{"$ref": "#/$defs/a"}}}}}}
+		status, o := r.json("POST", chatPath, ask("x", "max_tokens", 100, "response_format", object{"type": "json_schema", "json_schema": object{"name": "n", "schema": schema}}))
+		if status != 500 || !strings.Contains(o.str("error.message"), "ambiguous") {
+			t.Errorf("%d %v", status, o)
+		}
+		if o := r.whole(ask("Quote: ok")); o.str("choices.0.finish_reason") != "stop" {
+			t.Errorf("the next request: %v", o)
+		}
+	})
+}
+
 func TestS82MessagesThatAreNone(t *testing.T) {
 	inBubble(t, "", "", func(r *rig) {
 		for body, param := range map[string]string{
