@@ -94,10 +94,16 @@ func (s *source) aggregation() string {
 	if least, most := s.probesOfSlot(); most > 0 {
 		text += " A slot's short TTFT is " + medianOfFew(least, most) + "."
 	}
-	if n := s.summary.Pairs; s.adjusted() && n > 0 {
-		text += fmt.Sprintf(" The sign flips run over the pairs' values less the effect of the slot order, which makes their p approximate; the smallest that %d pairs can give is %.2g.", n, math.Pow(2, 1-float64(n)))
-	}
 	return text + " " + switchWhole
+}
+
+// flips says what makes a sign-flip p approximate; "" where it is exact.
+func (s *source) flips() string {
+	n := s.summary.Pairs
+	if !s.adjusted() || n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The sign flips run over the pairs' values less the effect of the slot order, which makes their p approximate; the smallest that %d pairs can give is %.2g.", n, math.Pow(2, 1-float64(n)))
 }
 
 // medianOfFew is what a nearest-rank median comes to where a slot has few probes.

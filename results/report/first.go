@@ -262,7 +262,7 @@ func (s *source) effects(p *page) {
 	add("parks (witness)", optInt(off.Parks), optInt(on.Parks), "", none)
 	add("switch cost", s.switchText(results.Off), s.switchText(results.On), "", none)
 	p.table(false, head, rows)
-	p.para("%s", s.aggregation())
+	p.para("%s%s", s.aggregation(), s.flips())
 	if s.comparable() {
 		p.para("¹ The reference calls this “aggregate”. Its two deltas are one measurement: 113.041 tok/s × 27.362 s = 108.803 tok/s × 28.428 s = 3,093 tokens, " +
 			"which may include prompt tokens, so the second is derived from the first. The reference ran on Windows 11 with an RTX 3090 and the native engine.")

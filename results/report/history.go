@@ -91,6 +91,7 @@ func (s *source) attempts(p *page) {
 		return
 	}
 	p.heading(3, "All attempts at this workload and target")
+	p.para("As the ledger of its folder of runs had them when this run began. Another folder has a ledger of its own.")
 	var rows [][]string
 	for _, a := range list {
 		verdict, why := a.verdict(), a.why()

@@ -303,7 +303,7 @@ func (s *source) prFailed(p *page) {
 		}
 	}
 	if n == 0 {
-		p.item("None: this is the first start at this workload and target, and no check failed.")
+		p.item("None: the ledger that this run began with has no earlier start at its workload and target, and no check failed.")
 	}
 	p.end()
 	notes := alike(s.failedFindings(results.Note))
