@@ -140,12 +140,10 @@ func (m *trained) Encode(dst []int32, text string) []int32 {
 // rest of them on both sides.
 func (m *trained) fragment(dst []int32, text string, owns []int32) []int32 {
 	for i, id := range owns {
-		at := strings.Index(text, m.texts[id])
-		if at < 0 {
-			continue
+		for at := strings.Index(text, m.texts[id]); at >= 0; at = strings.Index(text, m.texts[id]) {
+			dst = append(m.fragment(dst, text[:at], owns[i+1:]), id)
+			text = text[at+len(m.texts[id]):]
 		}
-		dst = m.fragment(dst, text[:at], owns[i+1:])
-		return m.fragment(append(dst, id), text[at+len(m.texts[id]):], owns[i:])
 	}
 	if text == "" {
 		return dst

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -295,6 +296,20 @@ func FuzzGGUF(f *testing.F) {
 			tok.Encode(nil, "a text with 12 words")
 		}
 	})
+}
+
+// TestManyTokensOfTheirOwn: a text full of tokens that are found before all else takes
+// no deeper a stack than a text with one. Gemma's newlines are such tokens.
+func TestManyTokensOfTheirOwn(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20)) // a deeper one ends the test's process
+	m := &trained{source: source{texts: []string{"a", "\n", "\n\n"}, kinds: []kind{normal, own, own}}}
+	m.encode = func(dst []int32, text string, _ bool) []int32 { return append(dst, 0) }
+	m.findOwn()
+	const n = 200_000
+	ids := m.Encode(nil, strings.Repeat("\n\na\n", n))
+	if len(ids) != 3*n || !slices.Equal(ids[:3], []int32{2, 0, 2}) || ids[len(ids)-1] != 1 {
+		t.Errorf("%d ids, %v … %v", len(ids), ids[:3], ids[len(ids)-3:])
+	}
 }
 
 // FuzzEncode holds that the pieces of an encoding are the text again.

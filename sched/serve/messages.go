@@ -220,6 +220,7 @@ func isFunctionName(s string) bool {
 // function's members stand beside its type.
 func tools(f fields, flat bool) (out []chat.Tool) {
 	all, _ := f.list("tools")
+	named := make(map[string]bool, len(all))
 	for i, raw := range all {
 		t, ok := f.sub("tools"+index(i), raw)
 		if !ok {
@@ -241,9 +242,10 @@ func tools(f fields, flat bool) (out []chat.Tool) {
 			tool.Parameters, _ = t.raw("parameters")
 		}
 		t.boolean("strict")
-		if slices.ContainsFunc(out, func(o chat.Tool) bool { return o.Name == tool.Name }) {
+		if named[tool.Name] {
 			t.refuse("name", "is the name of another tool, too")
 		}
+		named[tool.Name] = true
 		out = append(out, tool)
 	}
 	return out

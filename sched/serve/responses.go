@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"interlude/engine"
 	"interlude/sched/chat"
@@ -104,10 +105,12 @@ func (c *call) item(item fields) {
 		c.messageItem(item)
 	case "reasoning":
 		m := c.assistant(func(m *chat.Message) bool { return false })
+		var b strings.Builder
 		for _, part := range itemParts(item, "content") {
 			text, _ := part.str("text")
-			m.Reasoning += text
+			b.WriteString(text)
 		}
+		m.Reasoning = b.String()
 	case "function_call":
 		m := c.assistant(func(*chat.Message) bool { return true })
 		item.str("call_id")
