@@ -68,6 +68,7 @@ func notRunBy(parts ...*source) []string {
 		{"An hour under load (`interlude soak`): the longest of these runs lasted " + minutes(longestSoak(parts)) + ".", kind("soak") && longestSoak(parts) < 3600},
 		{"An hour under load (`interlude soak`).", !kind("soak")},
 		{"Ending the engine on purpose (`interlude inject`).", !kind("inject")},
+		{"Ending the engine at other moments than " + strings.Join(distinct(parts, (*source).onlyAt), "; ") + ".", len(distinct(parts, (*source).onlyAt)) > 0 && !some(func(s *source) bool { return s.run.Kind == "inject" && s.onlyAt() == "" })},
 		{"Disconnects, restart and rollback (`interlude lifecycle`).", !kind("lifecycle")},
 		{"The same requests with the flag off and on, in pairs (`interlude ab`).", !kind("ab")},
 		{"A control arm beside off and on.", kind("ab") && !some((*source).hasControl)},
@@ -94,6 +95,14 @@ func (s *source) realEngine() string {
 		return ""
 	}
 	return escape(s.engineName())
+}
+
+// onlyAt names the moments that an injection was limited to; "" for all.
+func (s *source) onlyAt() string {
+	if s.run.Kind != "inject" {
+		return ""
+	}
+	return strings.ReplaceAll(escape(s.plan.Options["whens"]), ",", ", ")
 }
 
 // sawImage reports whether a row of a lifecycle had an image in it.

@@ -44,7 +44,7 @@ func (s *source) relayText() string {
 	if len(played) == 0 {
 		return text
 	}
-	any := func(hows ...string) bool {
+	with := func(hows ...string) bool {
 		return slices.ContainsFunc(played, func(c results.Cell) bool { return slices.Contains(hows, c.How) })
 	}
 	var parts []string
@@ -52,10 +52,10 @@ func (s *source) relayText() string {
 		text string
 		did  bool
 	}{
-		{"exit0, exit1 and half ended the relay, and the engine, healthy until then, was killed (SIGKILL) just before", any("exit0", "exit1", "half")},
-		{"close closed the relay's output and froze the engine", any("close")},
-		{"silence froze the engine (SIGSTOP), and nothing was passed on any more", any("silence")},
-		{"kill and abort were a signal to the engine itself while the relay held its line back", any("kill", "abort")},
+		{"exit0, exit1 and half ended the relay, and the engine, healthy until then, was killed (SIGKILL) just before", with("exit0", "exit1", "half")},
+		{"close closed the relay's output and froze the engine", with("close")},
+		{"silence froze the engine (SIGSTOP), and nothing was passed on any more", with("silence")},
+		{"kill and abort were a signal to the engine itself while the relay held its line back", with("kill", "abort")},
 	} {
 		if p.did {
 			parts = append(parts, p.text)

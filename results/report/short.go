@@ -120,7 +120,7 @@ func (s *source) price() string {
 func (s *source) broughtWithout() string {
 	length, ok := s.controlled()
 	if !ok || len(s.askedAgain()) == 0 {
-		return "Nothing here says what the same load would have brought without it."
+		return "Nothing here says what the same load would have brought without it (`interlude soak --control` measures that, `interlude simulate` predicts it)."
 	}
 	seconds := length.Seconds() / max(s.run.Speed, 1e-9)
 	return fmt.Sprintf("In the time of the first %v the flag off brought %s output tok/s, the flag on %s (one slot of each: no interval).", length, number(s.rateWithin(results.Off, seconds)), number(s.rateWithin(results.On, seconds)))
