@@ -105,29 +105,41 @@ func (r *run) howOf(s workloads.Slot) string {
 
 // waysOf are the ways that a plan's options name, or all.
 func waysOf(options map[string]string) []string {
-	if some := options["hows"]; some != "" {
-		return strings.Split(some, ",")
-	}
-	return workloads.InjectHows()
+	return named(options["hows"], workloads.InjectHows())
 }
 
-// knownWays refuses ways that there are not, and those named twice.
-func knownWays(options map[string]string) error {
-	ways := waysOf(options)
-	for i, how := range ways {
-		if !slices.Contains(workloads.InjectHows(), how) {
-			return fmt.Errorf("no way to end an engine is called %q; there are %s", how, strings.Join(workloads.InjectHows(), ", "))
-		}
-		if slices.Contains(ways[:i], how) {
-			return fmt.Errorf("the way %s to end an engine is named twice: name it once; --repeat runs each way more often", how)
-		}
+// momentsOf are the moments that a plan's options name, or all.
+func momentsOf(options map[string]string) []string {
+	return named(options["whens"], workloads.InjectWhens())
+}
+
+// named are the words of a list with commas between; none means all.
+func named(some string, all []string) []string {
+	if some == "" {
+		return all
 	}
-	return nil
+	return strings.Split(some, ",")
+}
+
+// knownCells refuses ways and moments that there are not, and those named twice.
+func knownCells(options map[string]string) error {
+	check := func(what string, words, all []string) error {
+		for i, word := range words {
+			if !slices.Contains(all, word) {
+				return fmt.Errorf("no %s is called %q; there are %s", what, word, strings.Join(all, ", "))
+			}
+			if slices.Contains(words[:i], word) {
+				return fmt.Errorf("the %s %s is named twice: name it once; --repeat runs each cell more often", what, word)
+			}
+		}
+		return nil
+	}
+	return errors.Join(check("way to end an engine", waysOf(options), workloads.InjectHows()), check("moment", momentsOf(options), workloads.InjectWhens()))
 }
 
 // injectArms are the slots of an injection: one for each way and repetition.
 func injectArms(o Options) ([]string, error) {
-	if err := knownWays(o.Words); err != nil {
+	if err := knownCells(o.Words); err != nil {
 		return nil, err
 	}
 	return slices.Repeat([]string{results.On}, max(1, o.Repeat)*len(waysOf(o.Words))), nil
@@ -147,8 +159,14 @@ func (r *run) inject(ctx context.Context, s workloads.Slot, st stage) error {
 		}
 	}
 	var cells []results.Cell
+	moments := momentsOf(r.plan.Options)
 	for _, when := range workloads.InjectWhens() {
 		for _, api := range workloads.InjectAPIs() {
+			if !slices.Contains(moments, when) {
+				s := &scene{injector: x, stage: x.stage, when: when, api: api}
+				s.skip("not asked for", workloads.RoleAfter)
+				continue
+			}
 			c := x.cell(ctx, when, api)
 			if err := context.Cause(ctx); err != nil {
 				return err

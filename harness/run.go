@@ -117,7 +117,7 @@ func fits(kind string, p *workloads.Plan) error {
 		return fmt.Errorf("the plan has a slot without a pair: %s counts them from 1", kind)
 	}
 	if kind == "inject" {
-		return knownWays(p.Options)
+		return knownCells(p.Options)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func newInject() *cobra.Command {
 	var m measureFlags
 	var repeat int
 	var relay bool
-	var hows string
+	var hows, whens string
 	cmd := &cobra.Command{
 		Use:     "inject",
 		GroupID: "measure",
@@ -38,6 +38,7 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
   interlude inject --speed 20 --repeat 3          # worst and median of three
   interlude inject --manifest inject-small --target impatient --engine "llama --threads 1"   # all of it on a real model
   interlude inject --manifest inject-small --target impatient --engine "llama --threads 1" --relay=false --how kill,abort,silence
+  interlude inject --speed 20 --how silence --when drain,parked
   interlude inject --engine "strata --serve --pack …"`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +52,9 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 			o.Repeat, o.Words = repeat, map[string]string{"repeat": strconv.Itoa(repeat)}
 			if hows != "" {
 				o.Words["hows"] = hows
+			}
+			if whens != "" {
+				o.Words["whens"] = whens
 			}
 			if !cmd.Flags().Changed("relay") {
 				relay = harness.NeedsRelay(m.engine) && o.Target.StartsEngine()
@@ -68,6 +72,7 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 	m.register(cmd, "inject")
 	cmd.Flags().IntVar(&repeat, "repeat", 1, "how often each cell is run")
 	cmd.Flags().BoolVar(&relay, "relay", false, "put interlude engine relay before the engine, to play what no signal can (default: before any engine but the stand-in)")
+	cmd.Flags().StringVar(&whens, "when", "", "only at these `MOMENTS`, with commas between: "+strings.Join(workloads.InjectWhens(), ", "))
 	cmd.Flags().StringVar(&hows, "how", "", "only these `WAYS`, with commas between: "+strings.Join(workloads.InjectHows(), ", "))
 	return cmd
 }

@@ -44,24 +44,36 @@ func (s *source) relayText() string {
 	if len(played) == 0 {
 		return text
 	}
-	with := func(hows ...string) bool {
-		return slices.ContainsFunc(played, func(c results.Cell) bool { return slices.Contains(hows, c.How) })
+	has := func(of func(c *results.Cell) string, words ...string) (there []string) {
+		for _, word := range words {
+			if slices.ContainsFunc(played, func(c results.Cell) bool { return of(&c) == word }) {
+				there = append(there, word)
+			}
+		}
+		return there
 	}
+	how := func(c *results.Cell) string { return c.How }
+	when := func(c *results.Cell) string { return c.When }
 	var parts []string
 	for _, p := range []struct {
-		text string
-		did  bool
+		ways []string
+		did  string
 	}{
-		{"exit0, exit1 and half ended the relay, and the engine, healthy until then, was killed (SIGKILL) just before", with("exit0", "exit1", "half")},
-		{"close closed the relay's output and froze the engine", with("close")},
-		{"silence froze the engine (SIGSTOP), and nothing was passed on any more", with("silence")},
-		{"kill and abort were a signal to the engine itself while the relay held its line back", with("kill", "abort")},
+		{has(how, "exit0", "exit1", "half"), "ended the relay, and the engine, healthy until then, was killed (SIGKILL) just before"},
+		{has(how, "close"), "closed the relay's output and froze the engine (SIGSTOP)"},
+		{has(how, "silence"), "froze the engine (SIGSTOP), and nothing was passed on any more"},
+		{has(how, "kill", "abort"), "sent the signal to the engine itself while the relay held its line back"},
 	} {
-		if p.did {
-			parts = append(parts, p.text)
+		if len(p.ways) > 0 {
+			parts = append(parts, strings.Join(p.ways, ", ")+" "+p.did)
 		}
 	}
-	return text + fmt.Sprintf(" In %s the relay played the strike: %s.", plural(len(played), "cell"), strings.Join(parts, "; ")) +
-		" A strike at loading or reload that the relay played came in the place of the engine's INFO, near the end of its loading; one in a drain came in the place of DONE, after the STOP." +
-		" What server and clients do about such a death is real; an engine that fails from within (a lost device, wrong memory, a cache half written) was not imitated."
+	text += fmt.Sprintf(" In %s the relay played the strike: %s.", plural(len(played), "cell"), strings.Join(parts, "; "))
+	if at := has(when, "loading", "reload"); len(at) > 0 {
+		text += " A strike at " + strings.Join(at, " or ") + " that the relay played came in the place of the engine's INFO, near the end of its loading."
+	}
+	if len(has(when, "drain")) > 0 {
+		text += " One in a drain came in the place of DONE, after the STOP."
+	}
+	return text + " What server and clients do about such a death is real; an engine that fails from within (a lost device, wrong memory, a cache half written) was not imitated."
 }

@@ -25,8 +25,8 @@ func TestTheRelayIsTold(t *testing.T) {
 	}{
 		{[]results.Cell{cell("kill", "decode", ""), cell("half", "read", "")}, nil, []string{"relay", "| by"}},
 		{[]results.Cell{cell("kill", "decode", "signal"), cell("kill", "drain", "relay"), cell("half", "read", "relay"), {How: "close", When: "read", API: "chat", By: "relay", NotRun: "x"}},
-			[]string{"In 1 cell the signal went to the engine itself", "In 2 cells the relay played the strike: exit0, exit1 and half ended the relay", "kill and abort were a signal to the engine itself while the relay held its line back", "| kill  | relay  | drain", "fails from within"},
-			[]string{"close closed", "silence froze"}},
+			[]string{"In 1 cell the signal went to the engine itself", "In 2 cells the relay played the strike: half ended the relay", "kill sent the signal to the engine itself while the relay held its line back", "One in a drain", "| kill  | relay  | drain", "fails from within"},
+			[]string{"close closed", "silence froze", "abort", "INFO, near"}},
 		{[]results.Cell{cell("kill", "decode", "signal")}, []string{"In 1 cell the signal went to the engine itself"}, []string{"played", "fails from within"}},
 	} {
 		dir := judged(t, audittest.Options{Kind: "inject"}, nil)
