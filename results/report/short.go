@@ -166,7 +166,22 @@ func (s *source) pays() string {
 	if c := s.slower()["long"]; c[1] > 0 {
 		text += fmt.Sprintf(" %d of %d took more than 5 %% longer than with the flag off.", c[0], c[1])
 	}
-	return text + " " + pause
+	return text + s.lostBeside() + " " + pause
+}
+
+// lostBeside is what the guard of long answers says, in words.
+func (s *source) lostBeside() string {
+	m, margin := s.analysis.Metrics["long_excess"], s.plan.Guards["long_excess"]
+	if m == nil || margin == 0 {
+		return ""
+	}
+	switch m.GuardCall {
+	case stats.Pass:
+		return fmt.Sprintf(" Apart from the service of what overtook them they lost less than the %g %% that were allowed.", 100*margin)
+	case stats.Fail:
+		return fmt.Sprintf(" **Apart from the service of what overtook them they lost more than the %g %% that were allowed.**", 100*margin)
+	}
+	return fmt.Sprintf(" **Not settled:** whether, apart from the service of what overtook them, they lost less than the %g %% that were allowed.", 100*margin)
 }
 
 // breaks is what came out right, and whether anything is held against the run.

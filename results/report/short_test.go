@@ -30,7 +30,7 @@ func inOrder(t *testing.T, page string, texts ...string) {
 func TestFirstScreenAnswersInWords(t *testing.T) {
 	_, page := render(t, judged(t, audittest.Options{Manifest: "paired-short", Pairs: 8}, nil))
 	inOrder(t, page, "# BETTER", "> **The engine is emulated.**", "run inside a long answer?** Yes. ", "with it on (medians of 8 and 8; pair by pair ÷", "95 % interval", "n = 8 pairs",
-		"**What does it cost?** Less than the 5 % that were allowed. Output ", "By the server's estimate switching between requests took", "8 parks", "**Who pays?** The long answers that are overtaken: ", "The longest that a park kept a stream waiting: 0.",
+		"**What does it cost?** Less than the 5 % that were allowed. Output ", "By the server's estimate switching between requests took", "8 parks", "**Who pays?** The long answers that are overtaken: ", "they lost less than the 5 % that were allowed. The longest that a park kept a stream waiting: 0.",
 		"**Does it break anything?** Nothing that was checked: unplanned failures 0 of 64", "Verdict **BETTER**:", "](plots/timeline.svg)", "\n|", "| approximate sign-flip p |", "the smallest that 8 pairs can give is 0.0078", "](plots/ttft.svg)", "](plots/pairs.svg)", "## What was run")
 
 	_, page = render(t, judged(t, audittest.Options{Manifest: "paired-short", Kind: "soak"}, nil))
