@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -259,14 +260,21 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 	o := mustTiny(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	var told atomic.Bool // that it is heard, and how long the end may take
 	o.Progress = onLine(func(line string) {
 		if strings.HasPrefix(line, "slot 1/") { // pair 1 is half done
 			cancel()
+		}
+		if strings.HasPrefix(line, "interrupted: the server is asked to end, within 20s") {
+			told.Store(true)
 		}
 	})
 	f, err := AB(ctx, o)
 	if !errors.Is(err, context.Canceled) || f == nil {
 		t.Fatalf("interrupted: %v", err)
+	}
+	if !told.Load() {
+		t.Error("nobody was told that the interruption was heard")
 	}
 	d := open2(t, f.Dir)
 	if d.Run.Status != "aborted" || d.Run.Why != "interrupted" {

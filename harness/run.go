@@ -167,7 +167,8 @@ type run struct {
 	files    []results.File
 	progress *progress
 	finished *Finished
-	release  func() // of the lock of the run directory; nil: not taken
+	told     func() bool // takes back what is said at an interruption
+	release  func()      // of the lock of the run directory; nil: not taken
 
 	mu     sync.Mutex
 	writer *results.Writer
@@ -195,6 +196,9 @@ func open(ctx context.Context, kind string, o Options) (*run, error) {
 	if err := r.directory(ctx); err != nil {
 		return nil, err
 	}
+	r.told = context.AfterFunc(ctx, func() {
+		r.progress.say("interrupted: the server is asked to end, within %v; what was measured is kept, a second signal ends all at once", time.Duration(r.o.Target.Stop))
+	})
 	return r, nil
 }
 
@@ -426,6 +430,7 @@ func (r *run) close(ctx context.Context, err error) (*Finished, error) {
 		}
 		r.event(0, "aborted", r.info.Why)
 	}
+	r.told()
 	r.progress.end()
 	if wrong := errors.Join(r.writer.SetRun(r.info), r.writer.Close()); wrong != nil {
 		err = errors.Join(err, fmt.Errorf("end the run: %w", wrong))

@@ -20,6 +20,9 @@ import (
 // processes.
 const sampleEvery = 2 * time.Second
 
+// longStart is when people want to know what a slot waits for.
+const longStart = 10 * time.Second
+
 // slot runs one server start of the plan from idle gate to empty machine.
 func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Request) error {
 	began := time.Now()
@@ -39,7 +42,11 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 		return err
 	}
 	r.event(s.Slot, "server_start", "arm "+s.Arm)
+	waits := time.AfterFunc(longStart, func() {
+		r.progress.say("slot %d waits for its server to get ready, %v at most; what it says: %s", s.Slot, time.Duration(r.o.Target.of(s.Arm).Ready.Within), log)
+	})
 	srv, err := startServer(ctx, r.o.Target, s.Arm, r.values, filepath.Dir(log))
+	waits.Stop()
 	srv.describe(&info)
 	if err != nil {
 		if err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err); ctx.Err() == nil {

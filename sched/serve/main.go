@@ -58,6 +58,11 @@ func Main(ctx context.Context, o Options) error {
 	if o.Ready != nil {
 		o.Ready(listener.Addr())
 	}
+	if !cfg.Lazy {
+		log.Info("the engine starts; requests wait for its READY", "argv", strings.Join(cfg.Argv, " "))
+	}
+	told := context.AfterFunc(ctx, func() { log.Info("stopping: open requests are told, the engine is asked to end") })
+	defer told()
 	return Serve(ctx, cfg, listener, nil, log, o.Instance)
 }
 
