@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -139,6 +140,9 @@ func (e *evidence) checkJournal() {
 			if got, ok := counter(s.Witness, c.name); ok && err == nil && s.Complete && uint64(got) != c.want {
 				e.fail("journal_counters", results.Invalid, nil, "", "slot %d (%s): the server shows %s = %g, its journal gives %d", n, s.Arm, c.name, got, c.want)
 			}
+		}
+		if got, ok := counter(s.Witness, "switch_seconds"); ok && err == nil && s.Complete && math.Abs(got-t.Counters.Switch.Seconds()) > 1e-6 {
+			e.fail("journal_counters", results.Invalid, nil, "", "slot %d (%s): the server shows switch_seconds = %g, its journal gives %g", n, s.Arm, got, t.Counters.Switch.Seconds())
 		}
 	}
 	if replayed == 0 {

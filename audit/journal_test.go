@@ -85,6 +85,8 @@ func withJournal(t *testing.T, journal, log []byte, counts map[string]float64) *
 	t.Helper()
 	return fabricate(t, audittest.Options{}, func(b *audittest.Build) {
 		delete(b.Logs, 2)
+		told, _ := sched.Replay(bytes.NewReader(journal), nil) // what is no journal tells of no switch
+		b.Run.Slots[1].Witness["strata:solo_switch_seconds_total"] = told.Counters.Switch.Seconds()
 		for k, v := range counts {
 			b.Run.Slots[1].Witness["strata:solo_"+k+"_total"] = v
 		}
@@ -126,6 +128,7 @@ func TestJournalFaultsAreNamed(t *testing.T) {
 	}{
 		{"a decision that the machine would not make", bytes.Replace(good.journal, []byte("\tstop "), []byte("\tfail "), 1), good.log, nil, "journal", results.Invalid},
 		{"counters that the journal does not give", good.journal, good.log, map[string]float64{"drained_tokens": 5}, "journal_counters", results.Invalid},
+		{"a switch cost that the journal does not give", good.journal, good.log, map[string]float64{"drained_tokens": 2, "switch_seconds": 0.01}, "journal_counters", results.Invalid},
 		{"a prefix lost, seen by the log", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 701}, "lost_prefix", results.Broken},
 		{"a prefix lost, hidden by the server", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 0}, "lost_prefix_counter", results.Invalid},
 		{"a RESUME that the engine's log does not know", good.journal, lost.log, map[string]float64{"drained_tokens": 2}, "engine_log", results.Invalid},
