@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"interlude/engine"
 	"interlude/sched"
@@ -61,9 +64,10 @@ type Vision struct {
 func ParseConfig(data []byte, dir string) (*Config, error) {
 	f, fault := decodeObject(data)
 	if fault != nil {
-		return nil, fmt.Errorf("config: %s", strings.Replace(fault.Error(), "the body", "the file", 1))
+		return nil, unreadable(data, fault)
 	}
 	warnings, errs := checkKeys(f.obj)
+	errs = append(errs, keysTwice(data)...)
 	c := &Config{Warnings: warnings, Dir: dir, Host: "127.0.0.1", Model: "qwen3.8-flash-next", Context: 4096}
 	c.engine(f, dir)
 	c.identity(f)
@@ -77,6 +81,40 @@ func ParseConfig(data []byte, dir string) (*Config, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	return c, nil
+}
+
+// unreadable is why a config file holds no object, in the words of who saved it.
+func unreadable(data []byte, fault *fault) error {
+	var grammar *json.SyntaxError
+	switch {
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		return errors.New("config: the file begins with a byte order mark: save it as UTF-8 without one")
+	case !utf8.Valid(data):
+		return errors.New("config: the file is not UTF-8: save it as UTF-8")
+	case errors.As(json.Unmarshal(data, new(any)), &grammar):
+		return fmt.Errorf("config: the file is not JSON: line %d: %w", 1+bytes.Count(data[:min(int(grammar.Offset), len(data))], []byte("\n")), grammar)
+	}
+	return fmt.Errorf("config: %s", strings.Replace(fault.Error(), "the body", "the file", 1))
+}
+
+// keysTwice refuses a key that is given twice: nobody can tell which of its values is
+// meant, and a decoder takes the last.
+func keysTwice(data []byte) (errs []error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	_, _ = dec.Token() // the object's brace: data was decoded before
+	seen := map[string]int{}
+	for dec.More() {
+		key, _ := dec.Token()
+		name, _ := key.(string)
+		if seen[name]++; seen[name] == 2 && !strings.HasPrefix(name, "//") && !strings.HasPrefix(name, "_") {
+			errs = append(errs, fmt.Errorf("%s: is given twice: keep one", name))
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			break
+		}
+	}
+	return errs
 }
 
 // selfWord in exe stands for the binary that serves: it brings engines of its own.

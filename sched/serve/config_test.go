@@ -77,7 +77,11 @@ func TestConfigValues(t *testing.T) {
 // TestConfigFaults: each fault names its key and the cure, all of them at once.
 func TestConfigFaults(t *testing.T) {
 	for config, want := range map[string]string{
-		`{}`:                                                              "exe: is missing",
+		`{}`: "exe: is missing",
+		`{"exe":"x","solo_priority":true,"solo_priority":false}`:          `solo_priority: is given twice: keep one`,
+		"\xef\xbb\xbf" + `{"exe":"x"}`:                                    `byte order mark: save it as UTF-8 without one`,
+		"{\"exe\":\n\"x\xf6\"}":                                           `the file is not UTF-8: save it`,
+		"{\"exe\":\n\"x\",\n}":                                            `line 3: invalid character '}'`,
 		`{"exe":"x","solo_priorty":true}`:                                 `solo_priorty: unknown key; the nearest known one is "solo_priority"`,
 		`{"exe":"x","sampling_":{}}`:                                      `the nearest known one is "sampling"`,
 		`{"exe":"x","modelname":"a"}`:                                     `the nearest known one is "model_name"`,
