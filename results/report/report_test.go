@@ -403,7 +403,7 @@ func TestShow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"arm on, pair 1", "server says: parked", "pause of 0.", "judged: right", "outcome completed"} {
+	for _, want := range []string{"arm on, pair 1", "server says: parked", "no output for 0.", "judged: right", "outcome completed"} {
 		if !strings.Contains(string(one), want) {
 			t.Errorf("lacks %q:\n%s", want, one)
 		}

@@ -132,6 +132,6 @@ func showPauses(b *strings.Builder, r *results.Record) {
 	}
 	fmt.Fprintf(b, "\n%d chunks with output, median gap %s\n", len(r.Chunks), secs(nearestRank(r.ITL(), 0.5)))
 	for i := 1; i < len(spans); i++ {
-		fmt.Fprintf(b, "  pause of %s after %.3f s\n", secs(spans[i][0]-spans[i-1][1]), spans[i-1][1])
+		fmt.Fprintf(b, "  no output for %s after %.3f s\n", secs(spans[i][0]-spans[i-1][1]), spans[i-1][1])
 	}
 }
