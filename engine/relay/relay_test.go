@@ -511,6 +511,49 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
+// TestAClosedOutputStaysClosed: an engine that closes its own output and stays is one
+// also through the relay.
+func TestAClosedOutputStaysClosed(t *testing.T) {
+	t.Parallel()
+	p := start(t, "", "--fault-file", faultsIn(t, "close@token:4"))
+	p.until("READY")
+	io.WriteString(p.in, "GEN 5000 "+prompt()+"\n")
+	if got, open := p.until("DONE"); open || !strings.HasPrefix(got[len(got)-1], "T ") {
+		t.Errorf("its output is open: %t, the last line %q", open, got[len(got)-1])
+	}
+	select {
+	case <-p.ended:
+		t.Errorf("it ended: %v", p.err)
+	default:
+	}
+}
+
+// TestQuitIsOneMoment: QUIT and the end of the input behind it are one.
+func TestQuitIsOneMoment(t *testing.T) {
+	t.Parallel()
+	p := start(t, "garbage@quit\nexit:9@quit")
+	p.until("READY")
+	io.WriteString(p.in, "QUIT\n")
+	p.in.Close()
+	if end := p.end(); end != "exit status 0" {
+		t.Errorf("it ended with %q", end)
+	}
+	if left, err := os.ReadFile(p.faults); err != nil || string(left) != "exit:9@quit\n" {
+		t.Errorf("left in the file: %q, %v", left, err)
+	}
+}
+
+// TestMore: only a whole line is worth waiting for; with half of one behind it a line
+// is passed on at once.
+func TestMore(t *testing.T) {
+	for text, want := range map[string]bool{"T 1\nT 2\n": true, "T 1\nT": false, "T 1\n": false} {
+		in := newLines(strings.NewReader(text))
+		if line, _, err := in.next(); err != nil || string(line) != "T 1\n" || in.more() != want {
+			t.Errorf("%q: %q, %v, more %t", text, line, err, in.more())
+		}
+	}
+}
+
 // TestNothingIsLeft: however the relay ends, the engine goes too, in the middle of an
 // answer as well.
 func TestNothingIsLeft(t *testing.T) {
