@@ -51,6 +51,9 @@ func (s *source) timelinePicture() (x picture, err error) {
 	return x, err
 }
 
+// mostSaid bounds the requests of an arm that are told in words.
+const mostSaid = 8
+
 // lanesSaid tells a timeline by its long answers and probes, arm by arm.
 func lanesSaid(lanes []lane) string {
 	byArm := map[string][]string{}
@@ -70,8 +73,12 @@ func lanesSaid(lanes []lane) string {
 	}
 	var out []string
 	for _, arm := range []string{results.Off, results.On} {
-		if len(byArm[arm]) > 0 {
-			out = append(out, "Flag "+arm+": "+strings.Join(byArm[arm], "; ")+".")
+		said, more := byArm[arm], ""
+		if n := len(said) - mostSaid; n > 0 {
+			said, more = said[:mostSaid], fmt.Sprintf("; and %d more", n)
+		}
+		if len(said) > 0 {
+			out = append(out, "Flag "+arm+": "+strings.Join(said, "; ")+more+".")
 		}
 	}
 	return strings.Join(out, " ")
