@@ -1,11 +1,8 @@
 package relay
 
 import (
-	"bufio"
-	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -79,142 +76,6 @@ func faultsIn(t *testing.T, lines ...string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// peer is a relay that runs, and what it says.
-type peer struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	lines  chan string // without LF; closed at the end of its output
-	cut    bool        // once lines is closed: the last one had no LF
-	log    strings.Builder
-	ended  chan struct{}
-	err    error // once ended is closed
-	note   string
-	faults string
-}
-
-func start(t *testing.T, fault string, args ...string) *peer {
-	t.Helper()
-	p := &peer{t: t, lines: make(chan string, 1<<14), ended: make(chan struct{}), note: filepath.Join(t.TempDir(), "pid"), faults: faultsIn(t, fault)}
-	argv := behind(t, p.faults, p.note, append(args, standIn...)...)
-	p.cmd = exec.Command(argv[0], argv[1:]...)
-	p.cmd.Stderr = &p.log
-	p.cmd.WaitDelay = patience
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.cmd.Stdout = w
-	if p.in, err = p.cmd.StdinPipe(); err == nil {
-		err = p.cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	go func() {
-		defer r.Close()
-		defer close(p.lines)
-		in := bufio.NewReader(r)
-		for {
-			line, err := in.ReadString('\n')
-			if line != "" {
-				p.cut = !strings.HasSuffix(line, "\n")
-				p.lines <- strings.TrimSuffix(line, "\n")
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		<-p.ended
-		p.gone()
-	})
-	return p
-}
-
-// until returns the lines up to the first that begins so, or to the end (ok false).
-func (p *peer) until(prefix string) (got []string, ok bool) {
-	p.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for {
-		select {
-		case line, open := <-p.lines:
-			if !open {
-				return got, false
-			}
-			if got = append(got, line); strings.HasPrefix(line, prefix) {
-				return got, true
-			}
-		case <-limit.C:
-			p.t.Fatalf("no %q came within %v, only %.500q; log %s", prefix, patience, got, p.log.String())
-		}
-	}
-}
-
-// enginePid is the pid of the engine behind, 0 if it never came up.
-func (p *peer) enginePid() int {
-	raw, err := os.ReadFile(p.note)
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(string(raw))
-	return pid
-}
-
-// status is the engine's state in the words of gopsutil; "" for none.
-func (p *peer) status() string {
-	live, err := process.NewProcess(int32(p.enginePid()))
-	if err != nil {
-		return ""
-	}
-	status, err := live.Status()
-	if err != nil || slices.Contains(status, process.Zombie) {
-		return ""
-	}
-	return strings.Join(status, ",")
-}
-
-// eventually polls for a state that can be observed.
-func (p *peer) eventually(what string, ok func() bool) {
-	p.t.Helper()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(patience); !ok(); <-poll.C {
-		if time.Now().After(deadline) {
-			p.t.Errorf("never seen: %s (log %s)", what, p.log.String())
-			return
-		}
-	}
-}
-
-// gone waits until no engine is left.
-func (p *peer) gone() {
-	p.t.Helper()
-	p.eventually("the engine gone", func() bool { return p.status() == "" })
-}
-
-// end waits for the relay's end and says how it ended.
-func (p *peer) end() string {
-	p.t.Helper()
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		p.t.Fatalf("the relay still runs after %v; log %s", patience, p.log.String())
-	}
-	if p.err == nil {
-		return "exit status 0"
-	}
-	return p.err.Error()
 }
 
 // prompt is one of three chunks that is answered at great length.
@@ -543,17 +404,6 @@ func TestQuitIsOneMoment(t *testing.T) {
 	}
 }
 
-// TestMore: only a whole line is worth waiting for; with half of one behind it a line
-// is passed on at once.
-func TestMore(t *testing.T) {
-	for text, want := range map[string]bool{"T 1\nT 2\n": true, "T 1\nT": false, "T 1\n": false} {
-		in := newLines(strings.NewReader(text))
-		if line, _, err := in.next(); err != nil || string(line) != "T 1\n" || in.more() != want {
-			t.Errorf("%q: %q, %v, more %t", text, line, err, in.more())
-		}
-	}
-}
-
 // TestNothingIsLeft: however the relay ends, the engine goes too, in the middle of an
 // answer as well.
 func TestNothingIsLeft(t *testing.T) {
@@ -586,51 +436,4 @@ func TestNothingIsLeft(t *testing.T) {
 			p.gone()
 		})
 	}
-}
-
-// FuzzLines: what goes in comes out, however it is cut, and no line is looked at
-// twice.
-func FuzzLines(f *testing.F) {
-	f.Add([]byte("T 5\nDONE 1\n"), 3)
-	f.Add([]byte(strings.Repeat("x", pieceSize+5)+"\nT 1"), 7)
-	f.Fuzz(func(t *testing.T, data []byte, cut int) {
-		in := newLines(&cutReader{data: slices.Clone(data), n: max(1, cut%4096)})
-		var all []byte
-		starts := 0
-		for {
-			piece, begins, err := in.next()
-			all = append(all, piece...)
-			if begins {
-				starts++
-			}
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Fatal(err)
-				}
-				break
-			}
-		}
-		want := strings.Count(string(data), "\n")
-		if len(data) > 0 && data[len(data)-1] != '\n' {
-			want++
-		}
-		if string(all) != string(data) || starts != want {
-			t.Errorf("%d bytes became %d, %d lines %d", len(data), len(all), want, starts)
-		}
-	})
-}
-
-// cutReader returns a few bytes at a time.
-type cutReader struct {
-	data []byte
-	n    int
-}
-
-func (c *cutReader) Read(b []byte) (int, error) {
-	if len(c.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, c.data[:min(c.n, len(c.data))])
-	c.data = c.data[n:]
-	return n, nil
 }
