@@ -312,7 +312,13 @@ func optInt(v *int) string {
 func (s *source) noise() string {
 	text := "A/A band: absent, since no off/off pairs were run (`--aa N` adds them); the spread between equal servers is not known, which is not the same as zero."
 	if m := s.analysis.Metrics[s.plan.Primary]; m != nil && m.Noise != nil {
-		text = fmt.Sprintf("A/A: off/off pairs put the noise of the primary metric at ±%.2f %% (half-width for n = %d); a difference within it counts for nothing.", 100*math.Expm1(*m.Noise), s.summary.Pairs)
+		aa := 0
+		for _, slot := range s.run.Slots {
+			if slot.AA && slot.Complete {
+				aa++
+			}
+		}
+		text = fmt.Sprintf("A/A: %s put the noise of the primary metric at ±%.2f %% (half-width for n = %d); a difference within it counts for nothing.", plural(aa/2, "off/off pair"), 100*math.Expm1(*m.Noise), s.summary.Pairs)
 	}
 	if d := s.summary.Delay; d != nil {
 		text += fmt.Sprintf(" The client's own delay is %.2f ms at p99, measured before the first start.", 1000*d.P99)
