@@ -196,7 +196,7 @@ func (s *server) awaitReady(ctx context.Context) error {
 		case r.Want == nil || reflect.DeepEqual(got, r.Want):
 			return nil
 		default:
-			last = fmt.Errorf("%s of %s is %v, not %v", r.Pointer, r.Path, got, r.Want)
+			last = fmt.Errorf("%s of %s is %#v, not %#v", r.Pointer, r.Path, got, r.Want)
 		}
 		select {
 		case <-poll.C:

@@ -141,14 +141,14 @@ func ParseTarget(data []byte) (*Target, error) {
 
 // dropComments removes members whose name begins with //, at any depth.
 func dropComments(data []byte) ([]byte, error) {
+	if err := workloads.StrictJSON(data); err != nil {
+		return nil, err
+	}
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	if err := dec.Decode(&v); err != nil {
-		return nil, fmt.Errorf("not JSON: %w", err)
-	}
-	if dec.More() {
-		return nil, errors.New("more than one JSON value")
+		return nil, err
 	}
 	var clean func(any) any
 	clean = func(v any) any {
@@ -216,6 +216,11 @@ func (t *Target) Validate() error {
 			if _, ok := t.Arms[name]; !ok {
 				fault("arms.%s: is missing; a comparison needs off and on", name)
 			}
+		}
+	}
+	for what, raw := range map[string]json.RawMessage{"config": t.Config, "arms.off.patch": t.Arms[results.Off].Patch, "arms.on.patch": t.Arms[results.On].Patch} {
+		if len(raw) > 0 && raw[0] != '{' {
+			fault("%s %.40s: must be an object of config keys", what, raw)
 		}
 	}
 	for name, arm := range t.Arms {

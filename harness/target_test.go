@@ -51,8 +51,11 @@ func TestForeignControl(t *testing.T) {
 func TestTargetFaults(t *testing.T) {
 	for name, row := range map[string]struct{ text, said string }{
 		"unknown key":       {`{"schema":1,"name":"x","ready_check":1}`, "ready_check"},
-		"two values":        {`{} {}`, "more than one"},
-		"no JSON":           {`nope`, "not JSON"},
+		"two values":        {`{} {}`, "text after the JSON value"},
+		"key twice":         {`{"schema":1,"name":"x","command":["a"],"command":["b"]}`, "command is given twice"},
+		"byte order mark":   {"\xef\xbb\xbf{}", "byte order mark"},
+		"patch of a number": {`{"schema":1,"name":"x","command":["a"],"config":{},"arms":{"off":{},"on":{"patch":3}}}`, "arms.on.patch 3: must be an object"},
+		"no JSON":           {`nope`, "line 1: invalid character"},
 		"nothing to start":  {`{"schema":1,"name":"x"}`, "command: is missing"},
 		"no arms":           {`{"schema":1,"name":"x","command":["a"]}`, "arms.on: is missing"},
 		"both":              {`{"schema":1,"name":"x","command":["a"],"url":"http://h","arms":{"off":{},"on":{}}}`, "cannot stand beside"},

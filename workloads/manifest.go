@@ -195,7 +195,7 @@ func Load(name string, read func(path string) ([]byte, error)) (*Manifest, error
 // field, valid by the schema and by Validate. A *Mistakes error lists every fault
 // found, each with its path.
 func Parse(data []byte) (*Manifest, error) {
-	if err := strictJSON(data); err != nil {
+	if err := StrictJSON(data); err != nil {
 		return nil, err
 	}
 	if err := checkSchema(data); err != nil {

@@ -210,7 +210,7 @@ func (p *Plan) Hash() string { return hash(p.Encode()) }
 // ReadPlan decodes plan.json strictly and checks the manifest in it. Encoding the
 // result again must give the same bytes; a plan edited by hand is refused.
 func ReadPlan(data []byte) (*Plan, error) {
-	if err := strictJSON(data); err != nil {
+	if err := StrictJSON(data); err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
 	}
 	p := new(Plan)

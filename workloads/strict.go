@@ -51,9 +51,10 @@ func (f *Mistakes) orNil() error {
 	return f
 }
 
-// strictJSON refuses what encoding/json and the schema library let pass: a BOM,
-// invalid UTF-8, a key given twice, bytes after the value.
-func strictJSON(data []byte) error {
+// StrictJSON refuses what encoding/json and the schema library let pass in a file
+// that people write: a BOM, invalid UTF-8, a key given twice, bytes after the value,
+// nesting without end. A fault in the grammar is named by its line.
+func StrictJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
 		return errors.New("the file starts with a byte order mark: save it as UTF-8 without BOM")
 	}
@@ -99,7 +100,7 @@ func strictValue(dec *json.Decoder, path string, depth int) error {
 			}
 			name, _ := key.(string)
 			at = join(path, name)
-			if seen[name] {
+			if seen[name] && !strings.HasPrefix(name, "//") { // a comment, where there may be one
 				return fmt.Errorf("%s is given twice: keep one", at)
 			}
 			seen[name] = true
@@ -132,7 +133,7 @@ func decodeStrict(data []byte, v any) error {
 	return dec.Decode(v)
 }
 
-// checkSchema validates a manifest that strictJSON has passed.
+// checkSchema validates a manifest that StrictJSON has passed.
 func checkSchema(data []byte) error {
 	schema, err := gojsonschema.NewSchema(gojsonschema.NewBytesLoader(schemaText))
 	if err != nil {
