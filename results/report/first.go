@@ -45,6 +45,7 @@ func (s *source) first(p *page, pictures []picture) {
 		s.effects(p)
 		s.correctness(p)
 	} else {
+		s.ways(p)
 		s.oneArm(p)
 	}
 	s.gravest(p)

@@ -183,6 +183,7 @@ func TestCellsOfAPartAreCounted(t *testing.T) {
 			}
 		}
 	}
+	inOrder(t, own, "**How soon does a client know that its engine is gone?** Within 0.700 s. A new request was served again after 9.500 s at most. Clients left hanging 0", "Each way of ending the engine", "## What was run")
 	if !strings.Contains(page, "the table of all 3 stands in [its report](runs/inject/README.md)") || strings.Contains(page, "| kill  | decode") {
 		t.Error("the page has the whole matrix, or does not say where it stands")
 	}

@@ -11,6 +11,9 @@ import (
 func (s *source) inShort(p *page) {
 	if len(s.summary.Cells) > 0 { // it was about none of the others
 		p.para("%s", s.sentence())
+		if s.run.Kind == "inject" {
+			p.item("**How soon does a client know that its engine is gone?** %s", s.known())
+		}
 		p.item("**Does it break anything?** %s", s.breaks())
 		p.end()
 		return
@@ -24,6 +27,32 @@ func (s *source) inShort(p *page) {
 	p.item("**Does it break anything?** %s", s.breaks())
 	p.end()
 }
+
+// known is how soon clients were told, at the worst over the cells, and apart from
+// these where an engine only fell silent: it is waited for.
+func (s *source) known() string {
+	var gone, silent []results.Cell
+	hung, without, orphans := 0, 0, 0
+	for _, c := range s.summary.Cells {
+		if c.Limit != nil && *c.Limit > toldReference { // waiting is part of it
+			silent = append(silent, c)
+		} else {
+			gone = append(gone, c)
+		}
+		hung, without, orphans = hung+c.Hung, without+c.Silent, orphans+c.Orphans
+	}
+	text := "Within " + worst(gone, told) + "."
+	if len(gone) == 0 {
+		text = ""
+	}
+	if len(silent) > 0 {
+		text += fmt.Sprintf(" One that only fell silent was given up after %s at most (limit %s).", worst(silent, told), limitRange(silent))
+	}
+	return text + fmt.Sprintf(" A new request was served again after %s at most. Clients left hanging %d, successes without an answer %d, processes left behind %d.",
+		worst(s.summary.Cells, func(c results.Cell) *float64 { return c.ServedAgain }), hung, without, orphans)
+}
+
+func told(c results.Cell) *float64 { return c.Told }
 
 // runsInside is the answer in a word, where two arms were compared: that of the
 // primary metric alone, whatever else the verdict rests on.
