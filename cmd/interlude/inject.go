@@ -59,6 +59,9 @@ Exit code: 0 PASS, 13 BROKEN (a cell failed), 12 INVALID, 2 usage, 1 the run fai
 			if !cmd.Flags().Changed("relay") {
 				relay = harness.NeedsRelay(m.engine) && o.Target.StartsEngine()
 			}
+			if relay && !o.Target.StartsEngine() {
+				return usage("--relay: target %s starts an engine of its own, not the {engine} that the relay could stand before: leave it away", o.Target.Name)
+			}
 			if relay {
 				harness.WithRelay(o.Words)
 			}

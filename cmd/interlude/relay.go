@@ -22,7 +22,8 @@ relay ends as the engine does; silence and stall freeze the engine. Each strike
 leaves a line in stderr that names who died.
 
 Each line of the file is how@when, and is removed before it strikes. Others may add
-lines at any time, by renaming a new file over it.
+lines at any time, by renaming a new file over it. Before another engine, load is the
+moment of its INFO, and slow goes by the clock.
 
 ` + fault.Usage,
 		Example: `  interlude engine relay --fault-file faults -- strata --serve --pack …
