@@ -118,12 +118,43 @@ func (e *evidence) checkArms() {
 		e.fail("wrong_in_both_arms", weight, []string{c.b.ID, c.a.ID}, v.Excerpt, "%s (%s, pair %d) is wrong in both arms: %s", c.request, c.b.Class, c.pair, some(v.Faults))
 	}
 	e.checkFailures(s)
+	e.checkAA()
 	if len(s.wrongA)+len(s.wrongB)+len(s.wrongAll) == 0 {
 		text := "none wrong in either"
 		if s.beyond > 0 {
 			text = fmt.Sprintf("%d wrong in both that the manifest only scores, none wrong in one alone", s.beyond)
 		}
 		e.pass("answers_by_arm", "%d requests right in both arms, %s", s.right, text)
+	}
+}
+
+// checkAA tells what went wrong in the off/off pairs, which no count of an arm holds:
+// the band of noise that they give is that of what did complete.
+func (e *evidence) checkAA() {
+	const check = "off_off_answers"
+	n, faults := 0, 0
+	for i := range e.data.Records {
+		rec := &e.data.Records[i]
+		v := e.verdicts[rec.ID]
+		if !rec.AA || v == nil || !measured(rec) || e.data.CutShort(rec) {
+			continue
+		}
+		n++
+		switch {
+		case failed(rec):
+			faults++
+			e.fail(check, results.Note, []string{rec.ID}, rec.Error, "%s (%s) of an off/off pair ended as %s", rec.ID, rec.Class, rec.Outcome)
+		case !v.Right && !v.Scored:
+			faults++
+			weight := results.Note
+			if e.deterministic() { // it cannot err by itself
+				weight = results.Doubt
+			}
+			e.fail(check, weight, []string{rec.ID}, v.Excerpt, "%s (%s) of an off/off pair is wrong: %s", rec.ID, rec.Class, some(v.Faults))
+		}
+	}
+	if n > 0 && faults == 0 {
+		e.pass(check, "%d requests of off/off pairs are right", n)
 	}
 }
 

@@ -54,3 +54,35 @@ func TestScoredAnswersAreCompared(t *testing.T) {
 		t.Errorf("a scored answer that only the flag gets wrong: %s %v", s.Verdict, s.Reasons)
 	}
 }
+
+// TestOffOffPairsAreTold: no count of an arm holds the off/off pairs, so what fails in
+// them is told by a check of its own.
+func TestOffOffPairsAreTold(t *testing.T) {
+	in := func(change func(r *results.Record)) func(b *audittest.Build) {
+		return func(b *audittest.Build) {
+			for i := range b.Records {
+				if r := &b.Records[i]; r.AA && r.Request == "A2" {
+					change(r)
+					return
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		plant  func(b *audittest.Build)
+		weight string // "": passes
+	}{
+		{"right", nil, ""},
+		{"wrong", in(func(r *results.Record) { audittest.Say(r, strings.TrimSuffix(r.Text, "}")+`,"more":1}`) }), results.Doubt},
+		{"cut", in(func(r *results.Record) {
+			r.Outcome, r.Finishes, r.FinishReason, r.Terminal = results.Truncated, 0, "", 0
+		}), results.Note},
+	} {
+		r := fabricate(t, audittest.Options{AA: 1}, c.plant, nil)
+		found := failed(r, "off_off_answers")
+		if c.weight == "" && !strings.Contains(dump(r), "pass  off_off_answers: 12 requests") || c.weight != "" && (len(found) != 1 || found[0].Weight != c.weight) {
+			t.Errorf("%s: %s", c.name, dump(r))
+		}
+	}
+}

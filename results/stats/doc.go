@@ -21,8 +21,9 @@
 // canaries enter no number. A slot in which a request of the block did not complete
 // has no such value: the pair has none either, and the metric is UNSURE.
 //
-// The figures of an arm leave out A/A slots. "requests" counts every slot, so that
-// no failure leaves the sample; everything else is taken over the complete slots:
+// The figures of an arm leave out A/A slots, whose answers the audit tells apart.
+// "requests" counts every other slot, complete or not, so that no failure leaves the
+// sample; everything else is taken over the complete slots:
 // distributions over all their requests (failures as +∞), output_tok_s, total_tok_s
 // and block_s as the median of the slots (nearest rank by ceiling), counters as sums.
 //
