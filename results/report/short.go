@@ -18,13 +18,19 @@ func (s *source) inShort(p *page) {
 		p.end()
 		return
 	}
+	broken := s.summary.Verdict == results.VerdictBroken
+	if broken { // nothing else matters as much
+		p.item("**Does it break anything?** %s", s.breaks())
+	}
 	p.item("**Does a short request run inside a long answer?** %s%s", s.runsInside(), s.sentence())
 	if text := s.without(); text != "" {
 		p.item("**And without it?** There is %s.", text)
 	}
 	p.item("**What does it cost?** %s", s.price())
 	p.item("**Who pays?** %s", s.pays())
-	p.item("**Does it break anything?** %s", s.breaks())
+	if !broken {
+		p.item("**Does it break anything?** %s", s.breaks())
+	}
 	p.end()
 }
 

@@ -43,7 +43,7 @@ func TestFirstScreenAnswersInWords(t *testing.T) {
 	_, page = render(t, judged(t, audittest.Options{}, func(b *audittest.Build) {
 		audittest.Say(b.Find(1, results.On, "A2"), "{}")
 	}))
-	inOrder(t, page, "# BROKEN", "**Does it break anything?** **Yes, for the reasons below.**", "Verdict **BROKEN**:")
+	inOrder(t, page, "# BROKEN", "**Does it break anything?** **Yes, for the reasons below.**", "**Does a short request", "Verdict **BROKEN**:")
 }
 
 // A page says that an engine is real as loudly as that it is not.
