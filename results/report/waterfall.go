@@ -148,7 +148,7 @@ func (s *source) met(p *page, falls map[string]audit.Waterfall) error {
 		}
 	})
 	if len(found) > 0 {
-		p.para("What held the engine when a probe of arm on arrived (from the journal; the first that fits):")
+		p.para("What held the engine when a probe of arm on arrived (from the journal; the first that fits): nothing; a request that must not be stopped; another short one; an answer being written (decode); a read of more than a chunk (long); a shorter one, of a prompt that was known in part (restored) or not at all (cold).")
 		var rows [][]string
 		for _, name := range audit.FoundNames() {
 			if v := found[name]; len(v) > 0 {
