@@ -1,6 +1,8 @@
 package audit_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -80,6 +82,25 @@ func TestInterruptedRunIsIncomplete(t *testing.T) {
 					t.Errorf("%s, slot %d: what is missing is not named: %v", kind, n, f)
 				}
 			}
+		}
+	}
+}
+
+// A server that is killed takes the lines with it that its journal had not written
+// yet, the first ones among them: that is no fault of the rig.
+func TestJournalOfAKilledServerMayBeEmpty(t *testing.T) {
+	for _, left := range []string{"", "interlude journ"} {
+		r := fabricate(t, audittest.Options{}, func(b *audittest.Build) { cut(b, 4, 2) }, func(dir string) {
+			at := filepath.Join(dir, "slots", "04")
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(at, results.JournalFile), []byte(left), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if f := failed(r, "journal"); len(f) > 0 || r.Worst() != results.Doubt {
+			t.Errorf("%q: judged %q: %v", left, r.Worst(), f)
 		}
 	}
 }

@@ -122,6 +122,12 @@ func (e *evidence) checkJournal() {
 		}
 		t, err := readJournal(raw)
 		switch {
+		case !s.Complete && !bytes.ContainsRune(raw, '\n'):
+			e.notRun(check, "slot %d: its server was killed before the first line of the journal was out", n)
+			continue
+		case s.Complete && len(raw) > 0 && raw[len(raw)-1] != '\n':
+			e.fail(check, results.Invalid, nil, "", "slot %d (%s): the journal ends within a line, and its server ended in good order", n, s.Arm)
+			continue
 		case err != nil:
 			e.fail(check, results.Invalid, nil, "", "slot %d (%s): %v", n, s.Arm, err)
 		case t.Mismatch != "":

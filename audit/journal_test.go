@@ -132,6 +132,7 @@ func TestJournalFaultsAreNamed(t *testing.T) {
 		{"a prefix lost, seen by the log", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 701}, "lost_prefix", results.Broken},
 		{"a prefix lost, hidden by the server", lost.journal, lost.log, map[string]float64{"drained_tokens": 2, "lost_prefix_tokens": 0}, "lost_prefix_counter", results.Invalid},
 		{"a RESUME that the engine's log does not know", good.journal, lost.log, map[string]float64{"drained_tokens": 2}, "engine_log", results.Invalid},
+		{"a line cut in half", good.journal[:len(good.journal)-3], good.log, map[string]float64{"drained_tokens": 2}, "journal", results.Invalid},
 		{"no journal at all", []byte("x"), good.log, nil, "journal", results.Invalid},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
