@@ -179,6 +179,16 @@ func (c *Child) killTree() {
 	}
 }
 
+// askTree asks the child to end, unless its number may be somebody else's by now.
+func (c *Child) askTree() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reaped {
+		return os.ErrProcessDone
+	}
+	return c.tree.terminate(c.cmd.Process)
+}
+
 // Send sends a signal to the child's whole process group, or to the child alone. One
 // that has ended is left alone: its number may be somebody else's by now.
 func (c *Child) Send(sig syscall.Signal, whole bool) error {
@@ -219,15 +229,18 @@ func (c *Child) Wait() error {
 // LastLines returns the last n lines that this child wrote to its log.
 func (c *Child) LastLines(n int) []string { return c.logs.last(n) }
 
-// Terminate asks the child to end (TERM, or a console break), waits for at most
+// Terminate asks the child to end (TERM; on Windows see Asked), waits for at most
 // grace, then kills whatever of the tree is left, and verifies that all of it is
 // gone. The child's own children are left to the child during the grace. An end
-// of ctx cuts the grace short; the error names what would not go.
+// of ctx cuts the grace short, and a child that cannot be asked (there is no console
+// to break) gets none; the error names what would not go.
 func (c *Child) Terminate(ctx context.Context, grace time.Duration) error {
 	if _, err := c.Descendants(); err != nil {
 		return fmt.Errorf("terminate %s: %w", c.name, err)
 	}
-	c.tree.terminate(c.cmd.Process)
+	if err := c.askTree(); err != nil {
+		return c.Kill()
+	}
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
 	select {

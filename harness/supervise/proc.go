@@ -11,9 +11,6 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// startTolerance, in ms, covers how coarsely a system tells a start time.
-const startTolerance = 2000
-
 // Proc is one process: a pid means nothing without its start time.
 type Proc struct {
 	Pid   int
@@ -128,21 +125,33 @@ func below(roots []int) ([]int, error) {
 			children[int(parent)] = append(children[int(parent)], int(pid))
 		}
 	}
+	return walk(roots, children, func(pid int) (int64, error) {
+		p := process.Process{Pid: int32(pid)}
+		return p.CreateTime()
+	}), nil
+}
+
+// walk follows the children of roots, whose start times, in Unix ms, start tells.
+// Windows never forgets the number of a parent that has ended, and gives it away
+// again: who started before the one who bears that number now is not its child.
+func walk(roots []int, children map[int][]int, start func(pid int) (int64, error)) (out []int) {
 	met := map[int]bool{}
 	for _, r := range roots {
 		met[r] = true
 	}
-	var out []int
 	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
+		began, err := start(queue[0])
 		for _, pid := range children[queue[0]] {
-			if !met[pid] {
-				met[pid] = true
-				out = append(out, pid)
-				queue = append(queue, pid)
+			own, gone := start(pid)
+			if met[pid] || err == nil && (gone != nil || own < began-startTolerance) {
+				continue
 			}
+			met[pid] = true
+			out = append(out, pid)
+			queue = append(queue, pid)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // Owns tells whether the process that listens on a TCP port is root or runs below

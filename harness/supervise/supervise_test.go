@@ -35,10 +35,10 @@ const sigterm = syscall.SIGTERM
 func help(role string) int {
 	switch role {
 	case "polite": // ends well at TERM
-		stop := make(chan os.Signal, 1)
-		signal.Notify(stop, sigterm, os.Interrupt)
+		ctx, stop := signal.NotifyContext(Asked(context.Background()), sigterm, os.Interrupt)
+		defer stop()
 		fmt.Println("here")
-		<-stop
+		<-ctx.Done()
 	case "deaf": // has a deaf child in a group of its own, and does not end at TERM
 		signal.Ignore(sigterm)
 		c, err := Start(helper("deafchild"))
@@ -141,8 +141,29 @@ func TestTerminateIsPoliteFirst(t *testing.T) {
 	if err := c.Terminate(within(t, 20*time.Second), 15*time.Second); err != nil {
 		t.Fatal(err)
 	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("Terminate took %v, the whole grace", took)
+	}
 	if err := c.Err(); err != nil {
 		t.Errorf("a child that ends at TERM was killed: %v", err)
+	}
+}
+
+// A child that has nothing to hear us by gets no time to answer: on Windows one that
+// does not listen, without a console.
+func TestWhoCannotBeAskedIsNotWaitedFor(t *testing.T) {
+	if runtime.GOOS != "windows" {
+		t.Skip("everybody hears a signal")
+	}
+	if console, err := os.OpenFile("CONIN$", os.O_RDWR, 0); err == nil {
+		console.Close()
+		t.Skip("there is a console, through which a break may be heard")
+	}
+	c := start(t, helper("deaf"))
+	line(t, c)
+	began := time.Now()
+	if err := c.Terminate(within(t, 20*time.Second), 15*time.Second); err != nil {
+		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("Terminate took %v, the whole grace", took)
@@ -230,6 +251,22 @@ func TestARecycledPidIsSomebodyElse(t *testing.T) {
 		t.Error("a pid with another start time passes as ours")
 	}
 	other.kill() // would be the end of this test
+}
+
+// The number of a parent that has ended is somebody else's; its children still name it.
+func TestAChildIsYoungerThanItsParent(t *testing.T) {
+	const began = 1_000_000
+	starts := map[int]int64{1: began, 2: began + 5, 3: began - startTolerance - 1, 4: began - startTolerance, 5: began + 9}
+	children := map[int][]int{1: {2, 3, 4}, 2: {5, 1}, 3: {6}, 5: {7}}
+	start := func(pid int) (int64, error) {
+		if at, ok := starts[pid]; ok {
+			return at, nil
+		}
+		return 0, os.ErrNotExist
+	}
+	if got := walk([]int{1}, children, start); !slices.Equal(got, []int{2, 4, 5}) {
+		t.Errorf("below 1: %v, want 2, 4 and 5: 3 is older, 6 is a child of 3, 7 has ended", got)
+	}
 }
 
 func TestStartErrorsNameTheProgram(t *testing.T) {

@@ -10,6 +10,10 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
+// startTolerance, in ms, covers how coarsely a system tells a start time: as ticks
+// since a boot whose own time is rounded.
+const startTolerance = 2000
+
 // group is a process group that bears its leader's pid.
 type group struct{}
 
@@ -18,7 +22,7 @@ func (group) adopt(*os.Process) error { return nil }
 func (group) release() {}
 
 // terminate asks the leader alone: what it started is its own to end.
-func (group) terminate(p *os.Process) { _ = p.Signal(syscall.SIGTERM) }
+func (group) terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
 // kill kills the whole group; nobody may have waited for the leader yet.
 func (group) kill(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }

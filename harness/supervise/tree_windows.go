@@ -11,9 +11,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// startTolerance, in ms: this system stores a start time once and tells it exactly.
+const startTolerance = 0
+
 // tree is a job object that ends with us: everything started inside it is in it,
 // because the child is put there before its first instruction.
-type tree struct{ job windows.Handle }
+type tree struct {
+	job windows.Handle
+	ask ask
+}
 
 func (*tree) attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP}
@@ -39,6 +45,9 @@ func (t *tree) adopt(p *os.Process) error {
 	defer windows.CloseHandle(handle)
 	if err := windows.AssignProcessToJobObject(job, handle); err != nil {
 		return fmt.Errorf("put the child into its job object: %w", err)
+	}
+	if err := t.ask.open(uint32(p.Pid)); err != nil {
+		return err
 	}
 	return resume(uint32(p.Pid))
 }
@@ -72,11 +81,17 @@ func (t *tree) release() {
 	if t.job != 0 {
 		_ = windows.CloseHandle(t.job)
 	}
+	t.ask.close()
 }
 
-// terminate sends the console break that a Go program sees as an interrupt.
-func (*tree) terminate(p *os.Process) {
-	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
+// terminate asks a child that listens by its event, and any with the console break
+// that a Go program sees as an interrupt. Without a console nothing carries the break.
+func (t *tree) terminate(p *os.Process) error {
+	broke := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
+	if t.ask.send() {
+		return nil
+	}
+	return broke
 }
 
 func (t *tree) kill(*os.Process) {
