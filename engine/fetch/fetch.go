@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -133,10 +135,22 @@ func (f Fetcher) npm(ctx context.Context, p pin, dir string) error {
 // the system's.
 func (f Fetcher) pip(ctx context.Context, python []string, p pin, dir string, flags ...string) error {
 	if len(python) == 0 {
-		python = []string{"python3"}
+		python = systemPython(runtime.GOOS, supervise.LookPath)
 	}
-	args := append(append([]string{}, python[1:]...), "-m", "pip", "download", "--quiet", "--no-deps", "--dest", dir)
+	args := append(slices.Clone(python[1:]), "-m", "pip", "download", "--quiet", "--no-deps", "--dest", dir)
 	return f.run(ctx, p, dir, python[0], append(append(args, flags...), p.name+"=="+p.version)...)
+}
+
+// systemPython is how a system calls its Python 3. Windows has a launcher for it, and
+// where Python is not installed a python3 that only opens a shop.
+func systemPython(system string, look func(program string) (string, error)) []string {
+	if system != "windows" {
+		return []string{"python3"}
+	}
+	if _, err := look("py"); err == nil {
+		return []string{"py", "-3"}
+	}
+	return []string{"python"}
 }
 
 func (f Fetcher) run(ctx context.Context, p pin, dir, program string, args ...string) error {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,9 @@ func tarball(t *testing.T, files map[string]string) (file, sum string) {
 }
 
 func TestLibrariesGetTheirPlainNames(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("NOT RUN: no package is pinned for this system, where a link needs a privilege")
+	}
 	pack, _ := tarball(t, map[string]string{
 		"package/bins/linux-x64/libllama.v0.5.0.so":  "llama",
 		"package/bins/linux-x64/libggml.v0.5.0.so":   "ggml",
@@ -65,7 +69,7 @@ func TestLibrariesGetTheirPlainNames(t *testing.T) {
 func TestPlaceIsCompleteOrAbsent(t *testing.T) {
 	f := Fetcher{Dir: t.TempDir(), Say: func(string) {}}
 	broke := errors.New("the line broke")
-	if _, err := f.place("a/b", pin{}, func(w work) error {
+	if _, err := f.place(filepath.Join("a", "b"), pin{}, func(w work) error {
 		_ = os.WriteFile(w.in("whole", "half"), nil, 0o644)
 		return broke
 	}); !errors.Is(err, broke) {
@@ -77,7 +81,7 @@ func TestPlaceIsCompleteOrAbsent(t *testing.T) {
 	calls := 0
 	fill := func(w work) error { calls++; return os.WriteFile(w.in("whole", "whole"), nil, 0o644) }
 	for range 2 {
-		dir, err := f.place("a/b", pin{}, fill)
+		dir, err := f.place(filepath.Join("a", "b"), pin{}, fill)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,8 +134,31 @@ func TestProgramsErrorsAreShown(t *testing.T) {
 	if err := f.command(t.Context(), f.Dir, "no-such-program-here"); err == nil || !strings.Contains(err.Error(), "no-such-program-here") {
 		t.Errorf("a missing program: %v", err)
 	}
-	if err := f.command(t.Context(), f.Dir, "sh", "-c", "echo what went wrong >&2; exit 3"); err == nil || !strings.Contains(err.Error(), "what went wrong") {
+	if err := f.command(t.Context(), f.Dir, os.Args[0], "-what.went.wrong"); err == nil || !strings.Contains(err.Error(), "not defined: -what.went.wrong") {
 		t.Errorf("a failing program: %v", err)
+	}
+}
+
+func TestPythonByItsNameOfTheSystem(t *testing.T) {
+	there := func(string) (string, error) { return "", nil }
+	missing := func(string) (string, error) { return "", os.ErrNotExist }
+	for _, c := range []struct {
+		system string
+		look   func(string) (string, error)
+		want   string
+	}{{"linux", missing, "python3"}, {"darwin", there, "python3"}, {"windows", there, "py -3"}, {"windows", missing, "python"}} {
+		if got := strings.Join(systemPython(c.system, c.look), " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.system, got, c.want)
+		}
+	}
+}
+
+func TestServerIsBuiltWhereItCanBe(t *testing.T) {
+	if err := buildable("linux"); err != nil {
+		t.Error(err)
+	}
+	if err := buildable("windows"); err == nil || !strings.Contains(err.Error(), "target file") {
+		t.Errorf("on Windows: %v, want the cure", err)
 	}
 }
 

