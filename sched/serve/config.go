@@ -256,8 +256,10 @@ func engineArgv(exe, args []string) []string {
 	return append(argv, args...)
 }
 
+// under is a path of the config as seen from its folder. One that begins at a root
+// without naming its drive, as Windows has them, is no path below the folder.
 func under(dir, path string) string {
-	if path == "" || filepath.IsAbs(path) {
+	if path == "" || filepath.IsAbs(path) || os.IsPathSeparator(path[0]) {
 		return path
 	}
 	return filepath.Join(dir, path)

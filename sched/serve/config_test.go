@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -63,13 +65,15 @@ func TestConfigValues(t *testing.T) {
 		!m.Replay || m.Overhead != 0.1 || m.ReadSlice != 4096 || m.SmallPrompt != 5 || m.SmallTokens != 6 || m.TimeScale != 8 || m.ForceParkEvery != 7 || m.Silence != time.Minute {
 		t.Errorf("machine %+v", m)
 	}
-	if !slices.Equal(cfg.Argv, []string{"/srv/bin/strata", "--serve", "x", "--max-context=9000"}) || cfg.Dir != "/srv/work" || cfg.Log != "/srv/logs/e.log" || cfg.Context != 9000 ||
+	here := filepath.FromSlash
+	if !slices.Equal(cfg.Argv, []string{here("/srv/bin/strata"), "--serve", "x", "--max-context=9000"}) || cfg.Dir != here("/srv/work") || cfg.Log != here("/srv/logs/e.log") || cfg.Context != 9000 ||
 		!cfg.Thinking || !cfg.FitTokens || cfg.Sampling.Temperature != 0.5 || cfg.Sampling.PenaltyRepeat != 1.1 || !slices.Equal(cfg.Vision.Argv, []string{"enc", "-x"}) ||
-		cfg.Journal != "/srv/j.jsonl" || cfg.Idle != 1500*time.Millisecond || !slices.Equal(cfg.Aliases, []string{"alias"}) {
+		cfg.Journal != here("/srv/j.jsonl") || cfg.Idle != 1500*time.Millisecond || !slices.Equal(cfg.Aliases, []string{"alias"}) {
 		t.Errorf("config %+v", cfg)
 	}
 	env := strings.Join(cfg.Env, " ")
-	if !strings.HasPrefix(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 LD_LIBRARY_PATH=/srv/lib") || !strings.HasSuffix(env, "A=1 B=2") {
+	library := cmp.Or(map[string]string{"windows": "PATH", "darwin": "DYLD_LIBRARY_PATH"}[runtime.GOOS], "LD_LIBRARY_PATH")
+	if !strings.HasPrefix(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 "+library+"="+here("/srv/lib")) || !strings.HasSuffix(env, "A=1 B=2") {
 		t.Errorf("environment %q", env)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,8 +149,11 @@ func (c *Config) loop(log *slog.Logger) loop.Config {
 // libraryPath puts the engine's library folders in front of the system's.
 func libraryPath(dirs []string) string {
 	name := "LD_LIBRARY_PATH"
-	if os.PathSeparator == '\\' {
+	switch runtime.GOOS {
+	case "windows":
 		name = "PATH"
+	case "darwin":
+		name = "DYLD_LIBRARY_PATH"
 	}
 	all := slices.Clone(dirs)
 	if old := os.Getenv(name); old != "" {

@@ -34,9 +34,9 @@ func TestTokenizerOfAConfig(t *testing.T) {
 		`{"exe":"x"}`:                "builtin",
 		`{"exe":"x","tokenizer":""}`: "builtin",
 		`{"exe":"x","tokenizer":"builtin","args":["--model","m.gguf"]}`: "builtin",
-		`{"exe":"x","tokenizer":"model"}`:                               "/srv/model",
+		`{"exe":"x","tokenizer":"model"}`:                               filepath.FromSlash("/srv/model"),
 		`{"exe":"x","tokenizer":"/m/t.gguf"}`:                           "/m/t.gguf",
-		`{"exe":"x","args":["--model","m.gguf"]}`:                       "/srv/m.gguf",
+		`{"exe":"x","args":["--model","m.gguf"]}`:                       filepath.FromSlash("/srv/m.gguf"),
 		`{"exe":"x","args":["--model=/m/m.gguf"]}`:                      "/m/m.gguf",
 		`{"exe":"x","args":["--model","m.bin"]}`:                        "builtin",
 	} {
@@ -54,7 +54,7 @@ func TestOpenTokenizer(t *testing.T) {
 		t.Fatalf("%v, %v", tok, err)
 	}
 	for name, want := range map[string]string{
-		filepath.Join(t.TempDir(), "none.gguf"): "no such file",
+		filepath.Join(t.TempDir(), "none.gguf"): "none.gguf",
 		t.TempDir():                             "tokenizer.json",
 		"tokenizer.go":                          "GGUF",
 	} {
