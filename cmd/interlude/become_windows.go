@@ -1,23 +1,16 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 
-	"interlude/harness/supervise"
+	"interlude/engine/relay"
 )
 
-// become runs the program as a child, passing stdin, stdout and the exit on.
+// become runs the program as a child, since no process can turn into another here:
+// lines, signals and the exit code are passed on.
 func become(path string, args []string) error {
-	child, err := supervise.Start(supervise.Spec{Argv: append([]string{path}, args...), Stderr: os.Stderr, Pipes: true})
-	if err != nil {
-		return fmt.Errorf("run %s: %w", path, err)
+	if code := relay.Main(append([]string{path}, args...), "", os.Stdin, os.Stdout, os.Stderr); code != 0 {
+		return exit{code: code}
 	}
-	go func() {
-		_, _ = io.Copy(child.Stdin, os.Stdin)
-		_ = child.Stdin.Close()
-	}()
-	_, _ = io.Copy(os.Stdout, child.Stdout)
-	return child.Wait()
+	return nil
 }
