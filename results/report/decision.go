@@ -38,7 +38,7 @@ func (s *source) decision(p *page) {
 			add("guard", m, m.GuardCall, m.GuardWhy)
 		}
 	}
-	p.para("θ is the mean of ln(on/off) over the pairs, turned so that **more is better**: +0.69 is twice as good. A metric is EQUAL inside its margin, BETTER or WORSE when the whole interval lies on one side of 0, and neither while five times the client's own delay (rig), the A/A noise, or the rank companion (from 6 pairs) could explain it. A guard passes while the interval stays above minus its margin. long\\_excess is the long answers' end to end less the service of what overtook them, by the server's own timings: a park that hides in the overtaker's read counts as that service, and shows in its TTFT and in the output rate.")
+	p.para("θ is the mean of ln(on/off) over the pairs, turned so that **more is better**: +0.69 is twice as good. A metric is EQUAL inside its margin, BETTER or WORSE when the whole interval lies on one side of 0, and neither while five times the client's own delay (rig), the A/A noise, or the rank companion (from 6 pairs) could explain it. A guard passes while the interval stays above minus its margin. Margins are ratios: 5 %% is × 1.05 one way and ÷ 1.05, a loss of 4.76 %%, the other. long\\_excess is the long answers' end to end less the service of what overtook them, by the server's own timings: a park that hides in the overtaker's read counts as that service, and shows in its TTFT and in the output rate.")
 	if s.analysis.TimePerTask {
 		p.para("The answers of the arms differ in length by more than 3 %%, so time per task counts instead of tokens per second: the guard on the output rate is judged by block\\_s.")
 	}

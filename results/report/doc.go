@@ -7,5 +7,10 @@
 // an INVALID run are withheld from the headline, and what was not run and what
 // limits the result is generated from a catalogue, not typed.
 //
-// Start reading at Render in render.go.
+// Before any table a page answers in words whether a short request runs inside a long
+// answer, what that costs, who pays, and whether anything breaks; a page over several
+// runs does the same and puts them side by side.
+//
+// Start reading at Render in render.go; short.go has the answers in words, together.go
+// the runs side by side.
 package report
