@@ -44,7 +44,10 @@ func TestMain(m *testing.M) {
 			os.Exit(emulate.Main(os.Args[3:], os.Stdin, os.Stdout, os.Stderr))
 		case "stuck": // never gets ready
 			fmt.Fprintln(os.Stderr, "thinking it over")
-			select {}
+			asked := make(chan os.Signal, 1) // a select of nothing is a deadlock where no signal can come
+			signal.Notify(asked, os.Interrupt, syscall.SIGTERM)
+			<-asked
+			os.Exit(1)
 		case "dying": // is ready at once and then ends
 			os.Exit(dyingRole(os.Args[2]))
 		case "strata": // Strata's own server, as far as a harness sees it
@@ -75,7 +78,7 @@ func TestMain(m *testing.M) {
 }
 
 func serveRole(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(supervise.Asked(context.Background()), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	port, _ := strconv.Atoi(args[3])
 	if err := serve.Main(ctx, serve.Options{Path: args[1], Port: port, Instance: os.Getenv(nonceVariable)}); err != nil {
@@ -262,7 +265,7 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 	defer cancel()
 	var told atomic.Bool // that it is heard, and how long the end may take
 	o.Progress = onLine(func(line string) {
-		if strings.HasPrefix(line, "slot 1/") { // pair 1 is half done
+		if strings.HasPrefix(line, "slot 3/") { // pair 2 is half done
 			cancel()
 		}
 		if strings.HasPrefix(line, "interrupted: the server is asked to end, within 20s") {
@@ -285,6 +288,12 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 	}
 
 	o.Progress, o.Resume, o.Manifest = nil, f.Dir, nil
+	elsewhere, target := o, *o.Target
+	target.Environment = map[string]string{"ELSEWHERE": "1"}
+	elsewhere.Target = &target
+	if _, err := AB(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "the environment variables are not those that slot 1 was measured with") {
+		t.Errorf("resumed under another environment: %v", err)
+	}
 	again, err := AB(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +313,7 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 		t.Errorf("resuming a complete run: %v", err)
 	}
 	list, err := results.OpenLedger(o.Runs).Read("", "")
-	if err != nil || len(list) != 5 { // start, end, start, start, end
+	if err != nil || len(list) != 7 { // start, end; start, end; start, start, end
 		t.Errorf("ledger %+v, %v", list, err)
 	}
 }
@@ -312,14 +321,19 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 // script is an executable file with a shell script.
 func script(t *testing.T, text string) string {
 	t.Helper()
-	if runtime.GOOS == "windows" {
-		t.Skip("needs a POSIX shell")
-	}
+	needsShell(t)
 	path := filepath.Join(t.TempDir(), "engine.sh")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func needsShell(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell")
+	}
 }
 
 // onLine calls f with each line written.
@@ -470,35 +484,40 @@ func TestStartsThatFail(t *testing.T) {
 	t.Cleanup(func() { busy.Close() }) // after the parallel rows
 	port := strconv.Itoa(busy.Addr().(*net.TCPAddr).Port)
 	for name, row := range map[string]struct {
-		change func(o *Options)
+		change func(t *testing.T, o *Options)
 		said   []string
 	}{
-		"a port in use": {func(o *Options) {
+		"a port in use": {func(t *testing.T, o *Options) {
 			o.Target.Command = []string{"{self}", "serve", "--config", "{config}", "--port", port}
 		},
-			[]string{"ended before it was ready", "address already in use", "--port"}},
-		"an engine that dies":                 {func(o *Options) { o.Engine, o.Speed = script(t, "echo no such device >&2; exit 7"), 1 }, []string{"no such device", "status 7"}},
-		"a command that takes --serve amiss":  {func(o *Options) { o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3"`, 1 }, []string{"was run as: sh --serve -c 'echo boom", "write it yourself"}},
-		"a command that is run word for word": {func(o *Options) { o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3" sh --serve`, 1 }, []string{"boom", "status 3"}},
-		"a server that never gets ready": {func(o *Options) {
+			[]string{"ended before it was ready", "bind 127.0.0.1 port " + port, "--port"}},
+		"an engine that dies":                {func(t *testing.T, o *Options) { o.Engine, o.Speed = script(t, "echo no such device >&2; exit 7"), 1 }, []string{"no such device", "status 7"}},
+		"a command that takes --serve amiss": {func(t *testing.T, o *Options) { needsShell(t); o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3"`, 1 }, []string{"was run as: sh --serve -c 'echo boom", "write it yourself"}},
+		"a command that is run word for word": {func(t *testing.T, o *Options) {
+			needsShell(t)
+			o.Engine, o.Speed = `sh -c "echo boom >&2; exit 3" sh --serve`, 1
+		}, []string{"boom", "status 3"}},
+		"a server that never gets ready": {func(t *testing.T, o *Options) {
 			o.Target.Command = []string{"{self}", "stuck"}
 			o.Target.Ready.Within = workloads.Duration(300 * time.Millisecond)
 		}, []string{"not ready within 300ms", "thinking it over"}},
-		"no such program":                    {func(o *Options) { o.Target.Command = []string{"no-such-program-anywhere"} }, []string{"no-such-program-anywhere"}},
-		"no such engine":                     {func(o *Options) { o.Engine, o.Speed = "no-such-engine --fast", 1 }, []string{"find the engine", "no-such-engine"}},
-		"too small":                          {func(o *Options) { o.Engine = "emulate --max-context 512" }, []string{"needs a context of", "the engine has 512"}},
-		"an unset variable":                  {func(o *Options) { o.Target.Environment = map[string]string{"X": "{env:NO_SUCH_VARIABLE_HERE}"} }, []string{"NO_SUCH_VARIABLE_HERE"}},
-		"speed on a real engine":             {func(o *Options) { o.Engine = "true" }, []string{"only the stand-in's time can be scaled"}},
-		"a file where the run is to be":      {func(o *Options) { o.Out = o.Self }, []string{"is a file"}},
-		"a run below a file":                 {func(o *Options) { o.Out = o.Self + "/x" }, []string{"--out", "not a directory"}},
-		"a run directory that exists":        {func(o *Options) { o.Out = o.Runs }, []string{"exists", "--out", "--resume"}},
-		"pairs":                              {func(o *Options) { o.Pairs = 5 }, []string{"must be 3 or an even number"}},
-		"H97 a server that is not restarted": {func(o *Options) { o.Target = &Target{URL: "http://127.0.0.1:1"} }, []string{"started here"}},
+		"no such program": {func(t *testing.T, o *Options) { o.Target.Command = []string{"no-such-program-anywhere"} }, []string{"no-such-program-anywhere"}},
+		"no such engine":  {func(t *testing.T, o *Options) { o.Engine, o.Speed = "no-such-engine --fast", 1 }, []string{"find the engine", "no-such-engine"}},
+		"too small":       {func(t *testing.T, o *Options) { o.Engine = "emulate --max-context 512" }, []string{"needs a context of", "the engine has 512"}},
+		"an unset variable": {func(t *testing.T, o *Options) {
+			o.Target.Environment = map[string]string{"X": "{env:NO_SUCH_VARIABLE_HERE}"}
+		}, []string{"NO_SUCH_VARIABLE_HERE"}},
+		"speed on a real engine":             {func(t *testing.T, o *Options) { o.Engine = "true" }, []string{"only the stand-in's time can be scaled"}},
+		"a file where the run is to be":      {func(t *testing.T, o *Options) { o.Out = o.Self }, []string{"is a file"}},
+		"a run below a file":                 {func(t *testing.T, o *Options) { o.Out = o.Self + "/x" }, []string{"--out", "not a directory"}},
+		"a run directory that exists":        {func(t *testing.T, o *Options) { o.Out = o.Runs }, []string{"exists", "--out", "--resume"}},
+		"pairs":                              {func(t *testing.T, o *Options) { o.Pairs = 5 }, []string{"must be 3 or an even number"}},
+		"H97 a server that is not restarted": {func(t *testing.T, o *Options) { o.Target = &Target{URL: "http://127.0.0.1:1"} }, []string{"started here"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := mustTiny(t)
-			row.change(&o)
+			row.change(t, &o)
 			_, err := AB(t.Context(), o)
 			if err == nil {
 				t.Fatal("it ran")

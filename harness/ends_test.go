@@ -121,6 +121,7 @@ func TestOneWriterARun(t *testing.T) {
 	if _, err := os.Stat(left); err == nil {
 		t.Error("the folder of the killed harness's slot is still there")
 	}
+	second.writer.Close()
 	second.unlock()
 }
 

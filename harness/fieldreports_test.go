@@ -317,6 +317,7 @@ func stagedAA(t *testing.T, aa int) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { r.writer.Close() })
 	r.info.Calibrated = base.info.Calibrated
 	return r
 }

@@ -27,6 +27,7 @@ func staged2(t *testing.T, kind string, speed float64) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { r.writer.Close() })
 	r.info.Calibrated = &results.Calibration{Streams: 1, Events: 100, P50: 1e-5, P99: 1e-4, Max: 1e-3}
 	return r
 }

@@ -206,6 +206,7 @@ func staged(t *testing.T, manifest string, pairs int) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { r.writer.Close() })
 	r.info.Calibrated = &results.Calibration{Streams: 1, Events: 100, P50: 1e-5, P99: 1e-4, Max: 1e-3}
 	return r
 }
@@ -325,6 +326,7 @@ func TestH128ResumeKeepsWholePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { second.writer.Close() })
 	if d := second.info; len(d.Slots) != 2 || d.Status != "started" {
 		t.Errorf("%d slots are kept, status %s; want the first pair", len(d.Slots), d.Status)
 	}
