@@ -47,10 +47,15 @@ func (e exit) Unwrap() error { return e.err }
 func usage(format string, args ...any) error { return exit{exitUsage, fmt.Errorf(format, args...)} }
 
 func main() {
+	os.Exit(run(untilSignal(), os.Args[1:]))
+}
+
+// untilSignal returns a context that ends with the first signal to end. A second one
+// is not ours to take: it ends the process at once, and its children with it.
+func untilSignal() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
-	code := run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	context.AfterFunc(ctx, stop)
+	return ctx
 }
 
 // endings are the signals that end what runs here in good order: a closed terminal
