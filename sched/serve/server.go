@@ -51,11 +51,12 @@ type Server struct {
 	byKey    map[[sha256.Size]byte]int // their priorities
 	access   access
 
+	encoder    chan struct{}                // holds one: who encodes images now
 	vocabulary func() *constrain.Vocabulary // made when a form is first asked for
 }
 
 func newServer(cfg *Config, l *loop.Loop, log *slog.Logger, instance string) *Server {
-	s := &Server{cfg: cfg, loop: l, tok: chat.Builtin(), log: log, instance: instance, started: time.Now(), limits: defaultLimits()}
+	s := &Server{cfg: cfg, loop: l, tok: chat.Builtin(), log: log, instance: instance, started: time.Now(), limits: defaultLimits(), encoder: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s)
 	s.hidden = randomBytes(32)
 	s.byKey = map[[sha256.Size]byte]int{}

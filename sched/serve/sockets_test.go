@@ -304,17 +304,19 @@ func TestMainFirstLoadFails(t *testing.T) {
 	}
 }
 
-// seeing starts a server with the stand-in's encoder; tmp is where its files go.
-func seeing(t *testing.T) (r *real, tmp string) {
+// seeing starts a server with the stand-in's encoder, or with the one of the config;
+// tmp is where its files go.
+func seeing(t *testing.T, vision ...string) (r *real, tmp string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(asEngine, "1")
+	vision = append(vision, fmt.Sprintf(`{"exe":%q,"args":["--encode"]}`, self))
 	tmp = t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	return startReal(t, fmt.Sprintf(`"vision":{"exe":%q,"args":["--encode"]},"solo_priority":true`, self), "--vision --speed 50", nil), tmp
+	return startReal(t, `"vision":`+vision[0]+`,"solo_priority":true`, "--vision --speed 50", nil), tmp
 }
 
 // post sends a body and returns the status and the object.
@@ -373,6 +375,30 @@ func TestImages(t *testing.T) {
 
 // TestImagesAreNotPreempted: a sooner request waits for an image request and parks
 // nobody; a client that leaves an image request frees the engine.
+// TestOneEncoderAtATime: an encoder has a card of its own to fill, or the engine's.
+func TestOneEncoderAtATime(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sh")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := fmt.Sprintf(`mkdir %q || exit 9; %q --encode "$1" "$2"; rmdir %[1]q`, t.TempDir()+"/busy", self)
+	r, _ := seeing(t, fmt.Sprintf(`{"exe":["sh","-c",%q,"encoder"]}`, alone))
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			status, o := r.post(chatPath, object{"messages": []object{{"role": "user", "content": []object{{"type": "text", "text": "Quote: seen"},
+				{"type": "image_url", "image_url": object{"url": "data:image/png;base64,aGVsbG8="}}}}}})
+			if status != 200 {
+				t.Errorf("%d %v", status, o)
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestImagesAreNotPreempted(t *testing.T) {
 	r, tmp := seeing(t)
 	image := ask("", "priority", -1)

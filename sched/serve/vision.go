@@ -31,6 +31,13 @@ func (s *Server) encodeImages(ctx context.Context, c *call) *fault {
 	if s.cfg.Vision == nil {
 		return invalid(c.conv.pictures[0].param, `images need an encoder: configure "vision"`)
 	}
+	// One encoder at a time, however many ask: it fills a card of its own, or the engine's.
+	select {
+	case s.encoder <- struct{}{}:
+		defer func() { <-s.encoder }()
+	case <-ctx.Done():
+		return &fault{status: 503, kind: kindServer, code: "image_failed", message: "the client left before its images were encoded"}
+	}
 	ctx, cancel := context.WithTimeout(ctx, encodeTime)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "interlude-image-")
