@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"interlude/harness/supervise"
 	"interlude/results"
 )
 
@@ -53,7 +54,7 @@ func main() {
 // untilSignal returns a context that ends with the first signal to end. A second one
 // is not ours to take: it ends the process at once, and its children with it.
 func untilSignal() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(supervise.Asked(context.Background()), endings()...)
 	context.AfterFunc(ctx, stop)
 	return ctx
 }
