@@ -163,9 +163,11 @@ func (t *Target) resolve(armName string, v values) (*launch, error) {
 	return l, nil
 }
 
-// bookkeeping are variables in which a shell or terminal keeps its own state;
-// they say nothing about a server and would make a resumed run look different.
-var bookkeeping = []string{"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "WINDOWID", "TERM_SESSION_ID", "INVOCATION_ID", "JOURNAL_STREAM"}
+// bookkeeping are variables in which a shell, a terminal or a session keeps its own
+// state; they say nothing about a server and would make a run look different that is
+// resumed from another window.
+var bookkeeping = []string{"_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "WINDOWID", "TERM_SESSION_ID", "INVOCATION_ID", "JOURNAL_STREAM",
+	"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "XDG_SESSION_ID", "TMUX", "TMUX_PANE", "STY", "WINDOW", "GPG_TTY", "GNOME_TERMINAL_SCREEN", "ITERM_SESSION_ID"}
 
 // nonceVariable is how a server of ours learns the nonce that it must echo.
 const nonceVariable = "INTERLUDE_INSTANCE"

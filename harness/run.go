@@ -334,6 +334,9 @@ func (r *run) reopen(dir string) error {
 			return fmt.Errorf("resume %s: the %s (%s) is not the one that the run was begun with; start a new run", dir, f.Role, f.Name)
 		}
 	}
+	if err := r.asBefore(dir); err != nil {
+		return err
+	}
 	again := map[int]bool{}
 	for _, s := range r.plan.Slots {
 		if !r.pairComplete(s) {
@@ -364,6 +367,30 @@ func (r *run) reopen(dir string) error {
 	}
 	r.event(0, "disclosure", text)
 	return r.failure()
+}
+
+// asBefore refuses to go on under other circumstances than those of the slots that
+// are complete: the run would end INVALID, and they would be lost.
+func (r *run) asBefore(dir string) error {
+	for _, s := range r.info.Slots {
+		if r.o.Target.URL != "" || !r.pairComplete(workloads.Slot{Slot: s.Slot, Pair: s.Pair}) {
+			continue
+		}
+		l, err := r.o.Target.resolve(s.Arm, r.values)
+		if err != nil {
+			return err
+		}
+		for _, c := range []struct{ was, is, what string }{
+			{s.ArgvHash, l.hashes.argv, "command line of the server is not the one"},
+			{s.EnvHash, l.hashes.env, "environment variables are not those"},
+			{s.ConfigHash, l.hashes.config, "config of the server is not the one"},
+		} {
+			if c.was != c.is {
+				return fmt.Errorf("resume %s: the %s that slot %d was measured with (hash %.12s, now %.12s): go on from where it was begun, or start a new run", dir, c.what, s.Slot, c.was, c.is)
+			}
+		}
+	}
+	return nil
 }
 
 // pairComplete says whether every slot of the pair of s is complete.
