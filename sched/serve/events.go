@@ -16,6 +16,7 @@ type item struct {
 	call   doneCall
 	text   []byte
 	scores []engine.Logprob
+	whole  bool // of a call: the model has ended it
 	status string
 }
 
@@ -93,6 +94,9 @@ func (v *responsesVoice) say(deltas []chat.Delta, scores []engine.Logprob) {
 		case chat.ToolArgs:
 			i = v.delta(deltas, i)
 		case chat.ToolEnd:
+			if v.open != nil {
+				v.open.whole = true
+			}
 			v.done("completed")
 			i++
 		default:
@@ -156,11 +160,15 @@ func (v *responsesVoice) delta(deltas []chat.Delta, i int) int {
 	return i
 }
 
-// done ends the open item.
+// done ends the open item. A call that the model did not end is incomplete, however
+// the answer goes on: it is not to be carried out.
 func (v *responsesVoice) done(status string) {
 	it := v.open
 	if it == nil {
 		return
+	}
+	if it.kind == "function_call" && !it.whole {
+		status = "incomplete"
 	}
 	it.status = status
 	if it.kind == "message" {

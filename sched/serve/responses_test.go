@@ -1,10 +1,14 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"interlude/sched/chat"
 )
 
 // heard is what a Responses stream said, checked as it comes.
@@ -156,6 +160,38 @@ func TestS73BothIDsOfEveryCall(t *testing.T) {
 			t.Errorf("items %v", out)
 		}
 	})
+}
+
+// TestResponsesCutCall: a call that the model never finished is not completed, whatever
+// comes behind it: nobody may carry it out.
+func TestResponsesCutCall(t *testing.T) {
+	begun := []chat.Delta{{Kind: chat.ToolStart, ID: "call_1", Name: "f"}, {Kind: chat.ToolArgs, Text: `{"a":1`}}
+	for name, tt := range map[string]struct {
+		behind []chat.Delta
+		want   string
+	}{
+		"the end":   {nil, "incomplete"},
+		"content":   {[]chat.Delta{{Kind: chat.Content, Text: "well"}}, "incomplete"},
+		"a call":    {[]chat.Delta{{Kind: chat.ToolStart, Index: 1, ID: "call_2", Name: "f"}, {Kind: chat.ToolArgs, Index: 1, Text: "{}"}, {Kind: chat.ToolEnd, Index: 1}}, "incomplete"},
+		"its end":   {[]chat.Delta{{Kind: chat.ToolArgs, Text: "}"}, {Kind: chat.ToolEnd}}, "completed"},
+		"all of it": {[]chat.Delta{{Kind: chat.ToolArgs, Text: "}"}, {Kind: chat.ToolEnd}, {Kind: chat.Content, Text: "well"}}, "completed"},
+	} {
+		w := httptest.NewRecorder()
+		v := newResponsesVoice(&answer{s: &Server{tok: chat.Builtin()}, call: &call{responses: &responsesEcho{}}}, w)
+		v.say(begun, nil)
+		v.say(tt.behind, nil)
+		v.finish(chat.ReasonStop, usage{}, nil)
+		var o object
+		if err := json.Unmarshal(w.Body.Bytes(), &o); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.str("output.0.status"); got != tt.want || o.str("status") != "completed" {
+			t.Errorf("behind it %s: the call is %s, want %s; the response is %s", name, got, tt.want, o.str("status"))
+		}
+		if last, _ := o["output"].([]any); len(last) == 2 && o.str("output.1.status") != "completed" {
+			t.Errorf("behind it %s: %v", name, o["output"])
+		}
+	}
 }
 
 // TestResponsesRoundTrip: the call's items come back, the answer knows their
