@@ -114,10 +114,14 @@ func (g *gen) hear(e sched.Event, at int) int {
 func (e *evidence) checkJournal() {
 	const check = "journal"
 	replayed, steps := 0, 0
+	var without []int
 	for _, n := range slices.Sorted(maps.Keys(e.slots)) {
 		s := e.slots[n]
 		raw, ok := e.slotFile(n, results.JournalFile)
 		if !ok {
+			if s.Complete && (s.Arm == results.Off || s.Arm == results.On) {
+				without = append(without, n)
+			}
 			continue
 		}
 		t, err := readJournal(raw)
@@ -154,6 +158,9 @@ func (e *evidence) checkJournal() {
 	if replayed == 0 {
 		e.notRun(check, "no whole journal lies in the run directory")
 		return
+	}
+	if len(without) > 0 {
+		e.notRun(check, "the directory holds no journal of slots %v, whose servers wrote one like the others", without)
 	}
 	e.pass(check, "%d journals, %d events, were replayed", replayed, steps)
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,6 +37,7 @@ Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it i
 				return err
 			}
 			judged.Findings = append(judged.Findings, audit.Stored(results.Dir(args[0]), s)...)
+			judged.Findings = append(judged.Findings, storedText(args[0])...)
 			out := cmd.OutOrStdout()
 			if asJSON {
 				b, err := indentJSON(judged.Findings)
@@ -52,6 +56,33 @@ Exit code 0 whatever the speed verdict, 12 when the run is INVALID, 13 when it i
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print findings.json")
 	cmd.Flags().BoolVar(&all, "all", false, "print passed checks too")
 	return cmd
+}
+
+// storedText compares a directory's page with the one that is made from its files
+// now. They may differ since another version wrote it; whoever reads the page is told
+// where.
+func storedText(dir string) []results.Finding {
+	page, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		return nil // Stored has said so
+	}
+	fresh, err := render(dir, "md")
+	f := results.Finding{Check: "stored_text", Status: "pass", Text: "README.md is word for word what the files give"}
+	switch {
+	case err != nil:
+		f.Status, f.Text = "not_run", fmt.Sprintf("no page can be made to compare README.md with: %v", err)
+	case !bytes.Equal(page, fresh):
+		old, now := bytes.Split(page, []byte("\n")), bytes.Split(fresh, []byte("\n"))
+		n := 0
+		for n < len(old) && n < len(now) && bytes.Equal(old[n], now[n]) {
+			n++
+		}
+		arg := results.CommandLine([]string{dir})
+		f.Status = "not_run"
+		f.Text = fmt.Sprintf("README.md is not word for word what this version makes of the files, from line %d on: another version wrote it, or it was edited", n+1)
+		f.Command = fmt.Sprintf("interlude report %s --stdout | diff - %s", arg, results.CommandLine([]string{filepath.Join(dir, "README.md")}))
+	}
+	return []results.Finding{f}
 }
 
 // believable turns what makes a run INVALID or BROKEN into the exit code, whatever
