@@ -247,6 +247,9 @@ func (r *run) place(now time.Time) (string, error) {
 	dir := cmp.Or(r.o.Out, filepath.Join(r.o.Runs, results.RunName(now, r.plan.Name)))
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
+		if file := fileAbove(dir); file != "" { // one system says so, another that there is no such path
+			return "", &Refused{fmt.Errorf("--out: %s is not a directory", file)}
+		}
 		return filepath.Abs(dir)
 	case err != nil:
 		return "", &Refused{fmt.Errorf("--out: %w", err)}
@@ -254,6 +257,19 @@ func (r *run) place(now time.Time) (string, error) {
 		return "", &Refused{fmt.Errorf("--out %s: is a file; name a directory that does not exist yet", dir)}
 	}
 	return "", &Refused{fmt.Errorf("create %s: %w: choose another --out, or continue it with --resume", dir, results.ErrExists)}
+}
+
+// fileAbove is the nearest thing above a path that is there, if it is no directory.
+func fileAbove(path string) string {
+	for dir := filepath.Dir(path); dir != path; path, dir = dir, filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil {
+			if info.IsDir() {
+				return ""
+			}
+			return dir
+		}
+	}
+	return ""
 }
 
 // directory creates the run directory, or opens the one to be continued. Nobody
@@ -320,11 +336,16 @@ func (r *run) create(ctx context.Context, dir string, now time.Time) (err error)
 
 // reopen continues a run. Pairs that are not complete are run again whole: what
 // they have recorded so far is moved aside, and a disclosure says so.
-func (r *run) reopen(dir string) error {
+func (r *run) reopen(dir string) (err error) {
 	w, data, err := results.Resume(dir, r.plan.Encode())
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
 	r.writer, r.info = w, &data.Run
 	if r.info.Status == "complete" {
 		return fmt.Errorf("resume %s: the run is complete; there is nothing to continue", dir)
@@ -385,7 +406,7 @@ func (r *run) asBefore(dir string) error {
 			{s.EnvHash, l.hashes.env, "environment variables are not those"},
 			{s.ConfigHash, l.hashes.config, "config of the server is not the one"},
 		} {
-			if c.was != c.is {
+			if c.was != "" && c.was != c.is { // an older run may have kept none
 				return fmt.Errorf("resume %s: the %s that slot %d was measured with (hash %.12s, now %.12s): go on from where it was begun, or start a new run", dir, c.what, s.Slot, c.was, c.is)
 			}
 		}
