@@ -3,11 +3,13 @@ package harness
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"interlude/results"
 )
@@ -92,8 +94,35 @@ func (p *progress) draw() {
 		return
 	}
 	elapsed, left := time.Since(p.start), p.remaining()
-	p.bar.Describe(fmt.Sprintf("%s%s, %v left ", p.now, p.ttft, left))
+	p.bar.Describe(p.fitting(left, width(p.w)))
 	_ = p.bar.Set(min(999, int(1000*elapsed.Seconds()/max(1, (elapsed+left).Seconds()))))
+}
+
+// percent is what the bar puts behind its description at the least.
+const percent = len("  99% ||  ")
+
+// fitting is the longest description that leaves a line of so many columns whole: a
+// line that wraps is drawn below the last one, again and again.
+func (p *progress) fitting(left time.Duration, columns int) string {
+	text := ""
+	for _, text = range []string{
+		fmt.Sprintf("%s%s, %v left ", p.now, p.ttft, left), fmt.Sprintf("%s, %v left ", p.now, left), fmt.Sprintf("%v left ", left),
+	} {
+		if len(text)+percent <= columns {
+			break
+		}
+	}
+	return text
+}
+
+// width is that of the terminal; 80 where it does not tell.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return columns
+		}
+	}
+	return 80
 }
 
 func (p *progress) slotStarts(s *results.SlotInfo, place int) {

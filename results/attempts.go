@@ -42,7 +42,7 @@ func (l *Ledger) Start(a Attempt) (int, error) {
 		return &a, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("write the start of %s into the ledger of attempts: %w", a.Run, err)
+		return 0, fmt.Errorf("write the start of %s into the ledger of attempts: %w; it is kept beside the runs of the folder that a run is started in: start it in one that can be written", a.Run, err)
 	}
 	return a.N, nil
 }

@@ -1,0 +1,22 @@
+package harness
+
+import (
+	"testing"
+	"time"
+)
+
+// A line of the bar fits into the terminal, however narrow.
+func TestBarFitsIntoTheTerminal(t *testing.T) {
+	p := &progress{now: "slot 6/16, pair 3 on", ttft: ", probe TTFT 0.04 s"}
+	for columns, want := range map[int]string{
+		200: "slot 6/16, pair 3 on, probe TTFT 0.04 s, 1m0s left ",
+		61:  "slot 6/16, pair 3 on, probe TTFT 0.04 s, 1m0s left ",
+		60:  "slot 6/16, pair 3 on, 1m0s left ",
+		42:  "slot 6/16, pair 3 on, 1m0s left ",
+		40:  "1m0s left ",
+	} {
+		if got := p.fitting(time.Minute, columns); got != want {
+			t.Errorf("%d columns: %q, want %q", columns, got, want)
+		}
+	}
+}
