@@ -29,7 +29,7 @@ type relay struct {
 	stderr io.Writer
 	out    *output
 
-	stop   chan struct{} // one token: a STOP was passed on
+	came   chan struct{} // one token: a line was passed on to the engine
 	ending chan int      // one code: a fault ends the process so
 	over   chan struct{} // closed at the end of the input
 	passed chan struct{} // closed when no reply is passed on any more
@@ -53,7 +53,7 @@ type relay struct {
 // read, 1 for an engine that cannot be started. stdout is closed when the engine
 // closes its own.
 func Main(argv []string, faults string, stdin io.Reader, stdout io.WriteCloser, stderr io.Writer) int {
-	r := &relay{stderr: stderr, out: newOutput(stdout), stop: make(chan struct{}, 1), ending: make(chan int, 1), passed: make(chan struct{}), over: make(chan struct{})}
+	r := &relay{stderr: stderr, out: newOutput(stdout), came: make(chan struct{}, 1), ending: make(chan int, 1), passed: make(chan struct{}), over: make(chan struct{})}
 	if faults != "" {
 		var err error
 		if r.faults, err = fault.Open(faults); err != nil {
@@ -150,6 +150,10 @@ func (r *relay) commands(stdin io.Reader) {
 		if (!starts || r.command(line)) && !r.hung.Load() {
 			_, _ = r.child.Stdin.Write(line) // a dead engine is seen elsewhere
 		}
+		select {
+		case r.came <- struct{}{}: // whoever stalls looks whether it was a STOP
+		default:
+		}
 		if err != nil {
 			break
 		}
@@ -204,10 +208,6 @@ func (r *relay) stopped() bool {
 		return false
 	}
 	r.moments.Stopped = true
-	select {
-	case r.stop <- struct{}{}:
-	default:
-	}
 	return true
 }
 

@@ -89,7 +89,7 @@ func (r *relay) stall(f *fault.Fault) {
 	r.freeze(f, "until a STOP comes")
 	for !r.heard() {
 		select {
-		case <-r.stop:
+		case <-r.came:
 			continue
 		case <-r.over: // nobody will send one
 		case <-r.child.Done():
