@@ -149,12 +149,12 @@ func (p *progress) sawToken(class string, seconds float64) {
 	p.ttft = fmt.Sprintf(", %s TTFT %.2f s", class, seconds)
 }
 
-func (p *progress) slotEnds(s *results.SlotInfo, took time.Duration, requests, completed int, probe string) {
+func (p *progress) slotEnds(s *results.SlotInfo, took time.Duration, requests, completed int, rest string) {
 	p.mu.Lock()
 	p.done++
 	left := p.remaining()
 	p.mu.Unlock()
-	line := fmt.Sprintf("slot %d/%d  %-10s  %d of %d requests completed%s, %v", s.Slot, p.slots, slotName(s), completed, requests, probe, took.Round(100*time.Millisecond))
+	line := fmt.Sprintf("slot %d/%d  %-10s  %d of %d requests completed%s, %v", s.Slot, p.slots, slotName(s), completed, requests, rest, took.Round(100*time.Millisecond))
 	if s.Why != "" {
 		first, _, _ := strings.Cut(s.Why, "\n") // the rest is a log, and ends the run's own error
 		line += ": " + strings.TrimSuffix(first, "; its last words:")

@@ -3,6 +3,8 @@ package harness
 import (
 	"testing"
 	"time"
+
+	"interlude/results"
 )
 
 // A line of the bar fits into the terminal, however narrow.
@@ -18,5 +20,19 @@ func TestBarFitsIntoTheTerminal(t *testing.T) {
 		if got := p.fitting(time.Minute, columns); got != want {
 			t.Errorf("%d columns: %q, want %q", columns, got, want)
 		}
+	}
+}
+
+// Requests that the plan ends early, or that a slot has no use for, do not look like
+// failures.
+func TestTallyTellsPlannedEnds(t *testing.T) {
+	var y tally
+	for _, rec := range []results.Record{
+		{Outcome: results.Completed}, {Outcome: results.Cancelled, Planned: "cancel"}, {Outcome: results.NotSent, Planned: "lifecycle"}, {Outcome: results.StreamError},
+	} {
+		y.add(&rec)
+	}
+	if y.requests != 3 || y.completed != 1 || y.rest() != ", 1 ended as planned" {
+		t.Errorf("%d of %d completed%s", y.completed, y.requests, y.rest())
 	}
 }

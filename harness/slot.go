@@ -91,7 +91,7 @@ func (r *run) drive(ctx context.Context, s workloads.Slot, srv *server, info res
 	}
 	r.event(s.Slot, "server_exit", exit)
 	r.setSlot(info)
-	r.progress.slotEnds(&info, time.Since(srv.base), tally.requests, tally.completed, tally.probes())
+	r.progress.slotEnds(&info, time.Since(srv.base), tally.requests, tally.completed, tally.rest())
 	return errors.Join(err, r.failure())
 }
 
@@ -274,34 +274,44 @@ func (r *run) watchClock(ctx context.Context, slot int, srv *server) {
 type tally struct {
 	mu                  sync.Mutex
 	requests, completed int
+	planned             int // of those that did not complete: they ended as the plan has it
 	ttft                []float64
 }
 
 func (t *tally) add(rec *results.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.requests++
-	if rec.Done() {
+	switch {
+	case rec.Planned != "" && rec.Outcome == results.NotSent:
+		return // the slot has no use for it
+	case rec.Done():
 		t.completed++
+	case rec.Planned != "":
+		t.planned++
 	}
+	t.requests++
 	if s, ok := rec.TTFT(); ok && rec.Class == workloads.Probe {
 		t.ttft = append(t.ttft, s)
 	}
 }
 
-// probes is the worst TTFT of the probes, as it is said on the screen.
-func (t *tally) probes() string {
+// rest is what is said on the screen beside how many completed: how many ended
+// otherwise as planned, and the worst TTFT of the probes.
+func (t *tally) rest() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	worst := 0.0
+	worst, planned := 0.0, ""
+	if t.planned > 0 {
+		planned = fmt.Sprintf(", %d ended as planned", t.planned)
+	}
 	for _, s := range t.ttft {
 		worst = max(worst, s)
 	}
 	switch len(t.ttft) {
 	case 0:
-		return ""
+		return planned
 	case 1:
-		return fmt.Sprintf(", short TTFT %.3f s", worst)
+		return planned + fmt.Sprintf(", short TTFT %.3f s", worst)
 	}
-	return fmt.Sprintf(", short TTFT at most %.3f s", worst)
+	return planned + fmt.Sprintf(", short TTFT at most %.3f s", worst)
 }

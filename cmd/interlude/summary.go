@@ -45,6 +45,10 @@ func printSummary(out io.Writer, s results.Summary) {
 		return
 	}
 	fmt.Fprintln(out)
+	if s.Kind == "inject" || s.Kind == "lifecycle" {
+		printCells(out, s)
+		return
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, value func(*results.Arm) string, delta string) {
 		fmt.Fprintf(w, "%s\t", name)
@@ -79,6 +83,24 @@ func printSummary(out io.Writer, s results.Summary) {
 	if paired {
 		fmt.Fprintf(out, "n = %d pairs\n", s.Pairs)
 	}
+}
+
+// printCells counts the rows of a run that compares nothing: most of its requests end
+// early on purpose, and a table of arms would show how few completed.
+func printCells(out io.Writer, s results.Summary) {
+	passed, failed, notRun := 0, 0, 0
+	for _, c := range s.Cells {
+		switch {
+		case c.Pass == nil:
+			notRun++
+		case *c.Pass:
+			passed++
+		default:
+			failed++
+		}
+	}
+	what := map[string]string{"inject": "cells (a way, a moment, an API)", "lifecycle": "rows"}[s.Kind]
+	fmt.Fprintf(out, "%d of %d %s passed, %d failed, %d not run; the report shows each\n", passed, len(s.Cells), what, failed, notRun)
 }
 
 // measured reports whether any request was sent that counts.

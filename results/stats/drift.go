@@ -126,6 +126,8 @@ func (a *Analysis) budgets() (worse, unsure []string) {
 		case !ok:
 		case low > budget:
 			worse = append(worse, fmt.Sprintf("%s: %.4g is more than its budget %.4g", name, low, budget))
+		case math.IsInf(high, 1):
+			unsure = append(unsure, fmt.Sprintf("%s: so few were measured that its 95 %% interval has no upper end, and whether the budget %.4g holds is open: a longer run tells", name, budget))
 		case high > budget:
 			unsure = append(unsure, fmt.Sprintf("%s: its interval reaches %.4g, beyond its budget %.4g", name, high, budget))
 		}
