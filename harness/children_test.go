@@ -291,7 +291,7 @@ func TestH126InterruptedAndResumed(t *testing.T) {
 	elsewhere, target := o, *o.Target
 	target.Environment = map[string]string{"ELSEWHERE": "1"}
 	elsewhere.Target = &target
-	if _, err := AB(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "the environment variables are not those that slot 1 was measured with") {
+	if _, err := AB(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "the environment variables are not those that slot 1 was measured with") || !strings.HasSuffix(err.Error(), "set as they were: ELSEWHERE") {
 		t.Errorf("resumed under another environment: %v", err)
 	}
 	again, err := AB(t.Context(), o)

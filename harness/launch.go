@@ -23,6 +23,8 @@ type launch struct {
 	config []byte // nil: the target has none
 	shown  json.RawMessage
 	hashes struct{ argv, env, config string }
+
+	variables map[string]string // name → the beginning of a hash of what env hashes
 }
 
 // values of the placeholders of one slot.
@@ -144,7 +146,7 @@ func (t *Target) resolve(armName string, v values) (*launch, error) {
 		command = arm.Command
 	}
 	command = slices.Concat(command, arm.Args)
-	l := &launch{typed: maskWords(command)}
+	l := &launch{typed: maskWords(command), variables: map[string]string{}}
 	var err error
 	if l.argv, err = v.texts(command); err != nil {
 		return nil, fmt.Errorf("target %s: command: %w", t.Name, err)
@@ -201,6 +203,7 @@ func (l *launch) environment(t *Target, arm Arm, v values) error {
 			return err
 		}
 		lines = append(lines, name+"="+value)
+		l.variables[name] = results.HashLine([]byte(name + "=" + value))[:8]
 	}
 	l.hashes.env = results.HashLine([]byte(strings.Join(lines, "\n")))
 	all[nonceVariable] = v.words["nonce"]

@@ -3,10 +3,12 @@ package harness
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -330,8 +332,37 @@ func (r *run) create(ctx context.Context, dir string, now time.Time) (err error)
 		PlanHash: r.plan.Hash(), Target: r.plan.Target, Engine: r.plan.Engine, Speed: r.plan.Speed,
 		Revision: r.o.Revision, Dirty: r.o.Dirty, Toolchain: runtime.Version(), Files: r.files, Host: host(ctx),
 	}
-	r.info.Versions, err = versions(ctx, r.o.Target, r.values)
-	return err
+	if r.info.Versions, err = versions(ctx, r.o.Target, r.values); err != nil || r.o.Target.URL != "" {
+		return err
+	}
+	l, err := r.o.Target.resolve(r.plan.Slots[0].Arm, r.values)
+	if err != nil {
+		return err
+	}
+	return results.WriteJSON(dir, environmentFile, l.variables)
+}
+
+// environmentFile tells a resume which variables are others than they were. It stays
+// in the run directory: what the variables of a machine are called is nobody's business.
+const environmentFile = ".environment.json"
+
+// otherVariables names the variables that differ from those of the beginning.
+func otherVariables(dir string, now map[string]string) string {
+	var was map[string]string
+	raw, err := os.ReadFile(filepath.Join(dir, environmentFile))
+	if err != nil || json.Unmarshal(raw, &was) != nil {
+		return ""
+	}
+	var names []string
+	for name, value := range now {
+		if was[name] != value {
+			names = append(names, name)
+		}
+		delete(was, name)
+	}
+	names = slices.AppendSeq(names, maps.Keys(was))
+	slices.Sort(names)
+	return "; set as they were: " + strings.Join(names, ", ")
 }
 
 // reopen continues a run. Pairs that are not complete are run again whole: what
@@ -401,13 +432,13 @@ func (r *run) asBefore(dir string) error {
 		if err != nil {
 			return err
 		}
-		for _, c := range []struct{ was, is, what string }{
-			{s.ArgvHash, l.hashes.argv, "command line of the server is not the one"},
-			{s.EnvHash, l.hashes.env, "environment variables are not those"},
-			{s.ConfigHash, l.hashes.config, "config of the server is not the one"},
+		for _, c := range []struct{ was, is, what, which string }{
+			{s.ArgvHash, l.hashes.argv, "command line of the server is not the one", ""},
+			{s.EnvHash, l.hashes.env, "environment variables are not those", otherVariables(dir, l.variables)},
+			{s.ConfigHash, l.hashes.config, "config of the server is not the one", ""},
 		} {
 			if c.was != "" && c.was != c.is { // an older run may have kept none
-				return fmt.Errorf("resume %s: the %s that slot %d was measured with (hash %.12s, now %.12s): go on from where it was begun, or start a new run", dir, c.what, s.Slot, c.was, c.is)
+				return fmt.Errorf("resume %s: the %s that slot %d was measured with (hash %.12s, now %.12s): go on from where it was begun, or start a new run%s", dir, c.what, s.Slot, c.was, c.is, c.which)
 			}
 		}
 	}
