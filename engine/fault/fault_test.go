@@ -34,6 +34,26 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestTakeBesideAReader: who looks whether a fault is left keeps nobody from taking it.
+func TestTakeBesideAReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "faults")
+	if err := os.WriteFile(path, []byte("exit:1@load\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, ok := f.Take(func(*Fault) bool { return true }); !ok {
+		t.Error("the fault was not taken")
+	}
+}
+
 // TestTake: a fault is taken once and its line alone goes; what somebody puts there
 // later is seen, and a line that is no fault strikes nothing.
 func TestTake(t *testing.T) {
