@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // WriteJSON replaces a file of directory dir by v, indented, atomically. It
@@ -35,12 +37,28 @@ func WriteFile(dir, name string, data []byte) error {
 	_, err = tmp.Write(data)
 	err = errors.Join(err, tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(dir, name))
+		err = replace(tmp.Name(), filepath.Join(dir, name))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", name, named(err)), os.Remove(tmp.Name()))
 	}
 	return nil
+}
+
+// replace renames a file over another. Windows refuses that while somebody has the
+// other open, if only to read it or to look for viruses: it is tried again for a second.
+func replace(from, to string) error {
+	err := os.Rename(from, to)
+	for pause := time.Millisecond; inUse(err) && pause < time.Second; pause *= 2 {
+		time.Sleep(pause)
+		err = os.Rename(from, to)
+	}
+	return err
+}
+
+func inUse(err error) bool {
+	const windowsSharingViolation = syscall.Errno(32)
+	return filepath.Separator == '\\' && (errors.Is(err, fs.ErrPermission) || errors.Is(err, windowsSharingViolation))
 }
 
 // encode is JSON without HTML escapes, without a line end.

@@ -151,6 +151,25 @@ func TestCreateRefusesWhatExists(t *testing.T) {
 	}
 }
 
+// A file that somebody reads is replaced as soon as they have done.
+func TestWriteFileBesideAReader(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteFile(dir, "run.json", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(filepath.Join(dir, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { reader.Close() })
+	if err := WriteFile(dir, "run.json", []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "run.json")); err != nil || string(got) != "new" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestDiskFullIsNamed(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
