@@ -78,7 +78,7 @@ func TestResumeOfAPackedCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.WriteJSON(RunFile, Run{Schema: Schema}), w.Sample(Sample{At: 1, Slot: 1}), w.Record(&Record{ID: "1/a"}), w.Close()); err != nil {
+	if err := errors.Join(w.WriteJSON(RunFile, Run{Schema: Schema, PlanHash: HashLine(plan)}), w.Sample(Sample{At: 1, Slot: 1}), w.Record(&Record{ID: "1/a"}), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{SamplesFile, RecordsFile} {

@@ -42,6 +42,8 @@ type Data struct {
 	Samples  []Sample
 	Attempts []Attempt // this and earlier starts with the same manifest and target
 	Damage   []Damage
+
+	broken string // id of the first record that does not carry the hash of what stands before it
 }
 
 // Open reads a run directory. Half-written last lines and unreadable lines are
@@ -105,7 +107,10 @@ func lines[T any](d *Data, fsys fs.FS, name string) ([]T, error) {
 			continue
 		}
 		list = append(list, v)
-		if name == RecordsFile {
+		if r, ok := any(&v).(*Record); ok {
+			if r.Prev != d.Chain && d.broken == "" {
+				d.broken = r.ID
+			}
 			d.Chain = HashLine(text)
 		}
 	}

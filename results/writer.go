@@ -102,6 +102,9 @@ func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 	if data, err = Open(Dir(dir)); err != nil {
 		return nil, nil, fmt.Errorf("resume %s: %w", dir, err)
 	}
+	if err := data.continuable(); err != nil {
+		return nil, nil, fmt.Errorf("resume %s: %w; `interlude audit` tells more; start a new run", dir, err)
+	}
 	w = &Writer{dir: dir, last: data.Chain, records: len(data.Records)}
 	for _, d := range data.Damage {
 		if d.Kind == Missing {
@@ -115,6 +118,27 @@ func Resume(dir string, plan []byte) (w *Writer, data *Data, err error) {
 		}
 	}
 	return w, data, w.open()
+}
+
+// continuable refuses what would be INVALID however it went on: files that are not
+// those that were written.
+func (d *Data) continuable() error {
+	if d.Run.PlanHash != d.PlanHash {
+		return fmt.Errorf("plan.json hashes to %.12s, and run.json was begun under %.12s: one of them was edited", d.PlanHash, d.Run.PlanHash)
+	}
+	if d.broken != "" {
+		return fmt.Errorf("the chain of records.jsonl breaks before %s: a record was edited, deleted or inserted", d.broken)
+	}
+	has := map[int]bool{}
+	for _, r := range d.Records {
+		has[r.Slot] = true
+	}
+	for _, s := range d.Run.Slots {
+		if s.Complete && !has[s.Slot] {
+			return fmt.Errorf("slot %d is complete in run.json and has no record in records.jsonl", s.Slot)
+		}
+	}
+	return nil
 }
 
 func (w *Writer) open() error {
