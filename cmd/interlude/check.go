@@ -21,8 +21,8 @@ func newCheck() *cobra.Command {
 		Long: `Starts the command line as given (with --serve where the engine wants it) and tells,
 check by check, what it keeps of the protocol. What an engine does not announce is
 not_run, never pass. Exit code 0 when no check failed, else 1.`,
-		Example: `  interlude engine check -- interlude engine emulate --serve --load 0s --speed 50
-  interlude engine check --rounds 20 -- interlude engine llama --serve --threads 1
+		Example: `  interlude engine check -- ./interlude engine emulate --serve --load 0s --speed 50
+  interlude engine check --rounds 20 -- ./interlude engine llama --serve --threads 1
   interlude engine check --only stop_decode,order_of_lines -- strata --serve --pack …`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
