@@ -48,7 +48,7 @@ func generate(m *Manifest, seed uint64, pair int, c Counter) ([]Request, error) 
 	case soakLoad:
 		talks, beside = soak(m, seed, pair, c)
 	case injectLoad, injectSmall:
-		beside = injection(g.Load == injectSmall)
+		beside = injection(g.Load == injectSmall, g.Before)
 	case lifecycleLoad:
 		beside = lifecycle()
 	default:

@@ -72,11 +72,17 @@ type sizes struct {
 	waits              int // a prompt too long to overtake
 }
 
-// injection makes the conversations of every scene.
-func injection(small bool) []Conversation {
+// injection makes the conversations of every scene. before is how long the turn is
+// that is restored later, in tokens; 0 leaves it as it was before a manifest could say:
+// on a small model short enough to be taken for a request without a history, whose
+// state a server need not keep.
+func injection(small bool, before int) []Conversation {
 	at := sizes{lines: 350, long: 5000, read: 12_000, before: 12_000, more: 6000, waits: 3000}
 	if small {
 		at = sizes{long: 700, read: 1600, before: 900, more: 700, waits: 1100}
+	}
+	if before > 0 {
+		at.before = before
 	}
 	var list []Conversation
 	for _, when := range InjectWhens() {

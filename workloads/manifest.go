@@ -46,7 +46,8 @@ type Manifest struct {
 type Generator struct {
 	Load     string   `json:"load"` // L1, L2, flood, null, soak
 	Duration Duration `json:"duration"`
-	Pace     *Pace    `json:"pace,omitempty"` // default StandInPace
+	Pace     *Pace    `json:"pace,omitempty"`   // default StandInPace
+	Before   int      `json:"before,omitempty"` // of an injection: tokens of the turn that is restored; 0: the load's own
 }
 
 // Rounds says the listed conversations again and again, as new ones with nonces of

@@ -94,6 +94,9 @@ func (v *validator) generator() {
 			v.add("tools", "", "has no %s, which the load %s calls: copy it from `interlude plan --print %s`", name, g.Load, g.Load)
 		}
 	}
+	if injects := g.Load == injectLoad || g.Load == injectSmall; g.Before < 0 || g.Before > 0 && !injects {
+		v.add("generate.before", fmt.Sprint(g.Before), "must be a number of tokens, and belongs to the loads %s and %s alone", injectLoad, injectSmall)
+	}
 	if g.Duration < Duration(time.Second) || g.Duration > Duration(100*time.Hour) {
 		v.add("generate.duration", time.Duration(g.Duration).String(), "must lie between 1s and 100h")
 	}
