@@ -243,6 +243,9 @@ func (r *relay) replies() {
 		if starts && bytes.HasSuffix(line, []byte{'\n'}) {
 			if f, ok := r.lineFault(line); ok {
 				if !r.strike(f, line) {
+					// Unheard, but read: where it cannot be frozen it computes on, and
+					// would end when nobody takes what it says.
+					_, _ = io.Copy(io.Discard, r.child.Stdout)
 					return
 				}
 				line = nil

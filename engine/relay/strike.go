@@ -108,12 +108,21 @@ func (r *relay) heard() bool {
 	return r.moments.Stopped
 }
 
+// signalTime is how long a signal may take to end the engine.
+const signalTime = time.Second
+
 // kills sends the engine the signal that ends it; the relay ends as it does.
 func (r *relay) kills(f *fault.Fault) {
 	r.say("%v: SIG%s to the engine (pid %d)", f, f.Arg, r.child.Pid())
 	if err := r.child.Send(fault.Signals()[f.Arg], false); err != nil && !isDone(r.child.Done()) {
 		r.say("%v: %v; it is killed", f, err)
 		r.end(1)
+	}
+	// A signal takes its time: an engine that hears QUIT, or whose output is closed to
+	// it, before that ends by the wrong thing. One that takes no notice goes on.
+	select {
+	case <-r.child.Done():
+	case <-time.After(signalTime):
 	}
 }
 
