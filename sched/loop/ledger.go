@@ -59,7 +59,7 @@ func (h *held) usable(p prefix) int {
 		return 0
 	}
 	common := min(h.common(p), len(p.ids)-1)
-	if h.kept && !h.over && len(h.ids) <= common {
+	if h.continued(common) {
 		return len(h.ids)
 	}
 	best := 0
@@ -69,6 +69,21 @@ func (h *held) usable(p prefix) int {
 		}
 	}
 	return best
+}
+
+// continued tells that a prompt with this much in common goes on with all of h.
+func (h *held) continued(common int) bool { return h.kept && !h.over && len(h.ids) <= common }
+
+// doubt takes back what a RESUME of reused tokens under p shows that h does not have:
+// all of h if p goes on with it, else the checkpoints that would have served. Whoever
+// forgot a session that is there would read it again in slices.
+func (h *held) doubt(p prefix, reused int) (gone bool) {
+	if h.usable(p) <= reused {
+		return false
+	}
+	common := min(h.common(p), len(p.ids)-1)
+	h.marks = slices.DeleteFunc(h.marks, func(m int) bool { return m > reused && m <= common })
+	return h.continued(common)
 }
 
 // ledger is what the loop believes the engine holds: the live session with its
@@ -146,8 +161,8 @@ func (l *ledger) begin(p prefix, reused int) {
 			old = nil // continued: nothing is left behind
 		}
 	}
-	l.parked = slices.DeleteFunc(l.parked, func(h *held) bool { return h.usable(p) > reused })
-	if old.usable(p) <= reused {
+	l.parked = slices.DeleteFunc(l.parked, func(h *held) bool { return h.doubt(p, reused) })
+	if !old.doubt(p, reused) {
 		l.park(old)
 	}
 	l.live = next
@@ -208,6 +223,9 @@ func (l *ledger) park(h *held) {
 // root is taken. Beyond the limit the tail goes first.
 func (l *ledger) checkpoint(h *held, prompt []int32, read int, ckpt bool) {
 	root, turn := boundary(prompt, rootFrom), lastBoundary(prompt)
+	if turn == 1 {
+		turn = 0 // every prompt begins so: no engine keeps that
+	}
 	cuts := [...]int{root, turn, len(prompt) - 1}
 	slices.Sort(cuts[:])
 	add := func(at int) {

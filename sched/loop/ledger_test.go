@@ -103,6 +103,28 @@ func TestLedger(t *testing.T) {
 			t.Errorf("%d parked", len(l.parked))
 		}
 	})
+	t.Run("a checkpoint that did not serve costs no session", func(t *testing.T) {
+		l := newLedger(all)
+		l.serve(a, 50)
+		if got := l.reusable(b); got != 2101 {
+			t.Fatalf("root gives %d", got)
+		}
+		l.begin(b, 0) // the engine had dropped it
+		l.end(b, len(b.ids), len(b.ids), false, true, true)
+		if got := l.reusable(longer(a)); got != 3050 {
+			t.Errorf("the conversation that had it: %d", got)
+		}
+	})
+	t.Run("the header of a prompt is no checkpoint", func(t *testing.T) {
+		l := newLedger(all)
+		one := func(n int, tag int32) prefix { return text(pattern(700, tag)[:700], make([]int32, n)) }
+		l.serve(one(5000, 1), 50) // a slice of a single turn, or a prompt of one
+		l.begin(one(10, 2), 0)
+		l.end(one(10, 2), 710, 710, false, true, true)
+		if got := l.reusable(longer(prefix{ids: slices.Concat(one(5000, 1).ids, pattern(50, 9_000)), cvec: 1})); got != 5750 {
+			t.Errorf("after a stranger: %d", got)
+		}
+	})
 	t.Run("a stopped read is lost, or kept", func(t *testing.T) {
 		l := newLedger(all)
 		l.begin(a, 0)

@@ -217,6 +217,35 @@ func TestS45SecondTurnIsCheap(t *testing.T) {
 	})
 }
 
+// TestS45FollowUpOfASlicedRead: a conversation whose first message was read in slices is
+// still known when others have run since. Taken for unread, its next turn would go in
+// slices again, which nothing that is parked can serve.
+func TestS45FollowUpOfASlicedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn()})
+		var histories [][]int32
+		for _, tag := range []string{"a", "b", "c"} {
+			s := Spec{Prompt: turn(filler(40_000, tag) + task("Say %d words", 5, "n1")), MaxNew: 50}
+			ids, _ := everything(t, submit(t, l, s))
+			histories = append(histories, slices.Concat(s.Prompt, ids))
+		}
+		before, err := l.Status(t.Context())
+		if err != nil || before.Counters.Slices < 3 {
+			t.Fatalf("%d slices, %v", before.Counters.Slices, err)
+		}
+		for i, h := range histories {
+			next := slices.Concat(h, turn(task("Say %d words", 5, "n2")))
+			a := collect(submit(t, l, Spec{Prompt: next, MaxNew: 50}))
+			if a.end.Err != nil || a.end.Stats.Cached < len(h)-1 || a.first > 2*time.Second {
+				t.Errorf("conversation %d: %d of %d tokens held, first token after %v, %v", i, a.end.Stats.Cached, len(h), a.first, a.end.Err)
+			}
+		}
+		if after, err := l.Status(t.Context()); err != nil || after.Counters.Slices != before.Counters.Slices {
+			t.Errorf("%d slices more, %v", after.Counters.Slices-before.Counters.Slices, err)
+		}
+	})
+}
+
 // TestS44ReuseIsCounted: the cached count is what the engine says, not what
 // a park should have kept.
 func TestS44ReuseIsCounted(t *testing.T) {
