@@ -87,33 +87,13 @@ func (e *evidence) checkPlan() {
 		e.notRun("plan_expands", "%s", e.unread)
 		return
 	}
-	if id, what := e.outlineDiffers(); what != "" {
+	if id, what := e.plan.Unlike(e.requests[firstPair(e.plan)]); what != "" {
 		// No answer can be held to requests that are not the ones that were sent.
 		e.requests, e.unread = nil, "the requests of the plan cannot be made again here"
 		e.fail("plan_expands", results.Invalid, nil, id+": "+what, "the manifest and the seed do not give the requests that plan.json lists (or another version of this program expanded them; the run names revision %q): %s %s", e.data.Run.Revision, id, what)
 		return
 	}
 	e.pass("plan_expands", "manifest and seed %d give the %d requests that plan.json lists", e.plan.Seed, len(e.plan.Requests))
-}
-
-// outlineDiffers compares the plan's outlines with pair 1 as expanded here.
-func (e *evidence) outlineDiffers() (id, what string) {
-	first := e.requests[firstPair(e.plan)]
-	if len(first) != len(e.plan.Requests) {
-		return results.PlanFile, fmt.Sprintf("lists %d requests, the manifest gives %d", len(e.plan.Requests), len(first))
-	}
-	for _, o := range e.plan.Requests {
-		r := first[o.ID]
-		switch {
-		case r == nil:
-			return o.ID, "is not in the manifest"
-		case r.TemplateHash != o.TemplateHash:
-			return o.ID, "has another template hash"
-		case r.Class != o.Class || r.MaxTokens != o.MaxTokens || r.PromptTokens != o.PromptTokens:
-			return o.ID, "has another class or other lengths"
-		}
-	}
-	return "", ""
 }
 
 func firstPair(p *workloads.Plan) int {

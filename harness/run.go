@@ -221,6 +221,11 @@ func (r *run) check() (err error) {
 		lists: map[string]any{"{engine}": r.engine.Program, "{engine_args}": append([]string{}, r.engine.Args...), "{speed}": r.plan.Speed},
 		given: r.engine.given,
 	}
+	if r.o.Plan != nil || r.o.Resume != "" {
+		if err := r.plannedHere(); err != nil {
+			return err
+		}
+	}
 	prepare := map[string]func() error{"inject": r.prepareInjection, "lifecycle": r.prepareLifecycle}[r.plan.Kind]
 	if prepare != nil {
 		if err := prepare(); err != nil {
@@ -239,6 +244,26 @@ func (r *run) check() (err error) {
 	}
 	r.files, err = identify(r.o.Self, r.engine, append(slices.Clone(r.o.Files), t.Files...), r.values)
 	return err
+}
+
+// plannedHere refuses a plan whose requests cannot be made again: the run would end
+// INVALID.
+func (r *run) plannedHere() error {
+	if len(r.plan.Slots) == 0 {
+		return errors.New("the plan has no slots")
+	}
+	reqs, err := r.expand(r.plan.Slots[0])
+	if err != nil {
+		return err
+	}
+	byID := map[string]*workloads.Request{}
+	for i := range reqs {
+		byID[reqs[i].ID] = &reqs[i]
+	}
+	if id, what := r.plan.Unlike(byID); what != "" {
+		return fmt.Errorf("the plan's manifest and seed do not give its requests here (%s %s): another version made it, or it was edited; make a new plan of the same manifest and seed", id, what)
+	}
+	return nil
 }
 
 // place is the run directory: the one to be continued, or one that is not there yet.

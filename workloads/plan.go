@@ -86,6 +86,27 @@ func NewPlan(m *Manifest, o PlanOptions, c Counter) (*Plan, error) {
 	return p, nil
 }
 
+// Unlike names a request of the plan that its manifest and seed do not give here,
+// where another version or a hand made it, and what is other; "" is none. reqs are
+// those of the first pair, by id.
+func (p *Plan) Unlike(reqs map[string]*Request) (id, what string) {
+	if len(reqs) != len(p.Requests) {
+		return "plan.json", fmt.Sprintf("lists %d requests, the manifest gives %d", len(p.Requests), len(reqs))
+	}
+	for _, o := range p.Requests {
+		r := reqs[o.ID]
+		switch {
+		case r == nil:
+			return o.ID, "is not in the manifest"
+		case r.TemplateHash != o.TemplateHash:
+			return o.ID, "has another template hash"
+		case r.Class != o.Class || r.MaxTokens != o.MaxTokens || r.PromptTokens != o.PromptTokens:
+			return o.ID, "has another class or other lengths"
+		}
+	}
+	return "", ""
+}
+
 // slots orders the server starts: AB BA BA AB, again and again, so that any even
 // number of pairs holds both orders equally often; A/A pairs follow, then controls.
 func slots(o PlanOptions) []Slot {

@@ -101,7 +101,7 @@ func (m *measureFlags) options(cmd *cobra.Command) (harness.Options, error) {
 	default:
 		engine, speed = plan.Engine, plan.Speed
 	}
-	if err := m.count(&o, engine, speed); err != nil {
+	if err := m.count(&o, engine, speed, plan); err != nil {
 		return o, err
 	}
 	return o, nil
@@ -121,7 +121,7 @@ func (m *measureFlags) fixedByPlan(cmd *cobra.Command) error {
 	}
 	var clash []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"resume", "plan", "out", "plan-only", "idle"}, f.Name) {
+		if !slices.Contains([]string{"resume", "plan", "out", "plan-only", "idle", "tokenizer"}, f.Name) {
 			clash = append(clash, "--"+f.Name)
 		}
 	})

@@ -103,9 +103,16 @@ func counterNamed(name string) workloads.Counter {
 	if c := builtinCounter(); c.Name == name {
 		return c
 	}
+	_, c := vocabularyNamed(name)
+	return c
+}
+
+// vocabularyNamed finds the vocabulary of that name where it was last seen, or among
+// what was fetched; "" is nowhere.
+func vocabularyNamed(name string) (path string, c workloads.Counter) {
 	dir, err := cacheDir()
 	if err != nil || !fs.ValidPath(name) || strings.Contains(name, "/") {
-		return workloads.Counter{}
+		return "", workloads.Counter{}
 	}
 	var paths []string
 	if b, err := os.ReadFile(filepath.Join(dir, "vocabularies", name)); err == nil {
@@ -114,14 +121,15 @@ func counterNamed(name string) workloads.Counter {
 	fetched, _ := filepath.Glob(filepath.Join(dir, "smollm2", "*.gguf"))
 	for _, path := range append(paths, fetched...) {
 		if tok, err := serve.OpenTokenizer(path); err == nil && tok.Name() == name {
-			return counter(name, tok)
+			return path, counter(name, tok)
 		}
 	}
-	return workloads.Counter{}
+	return "", workloads.Counter{}
 }
 
-// count settles the engine's needs and the tokenizer of a run.
-func (m *measureFlags) count(o *harness.Options, engine string, speed float64) error {
+// count settles the engine's needs and the tokenizer of a run. Of a plan's requests
+// the lengths are promised in the tokens that it was counted with.
+func (m *measureFlags) count(o *harness.Options, engine string, speed float64, plan *workloads.Plan) error {
 	s, err := setUp(engine, o.Self, speed)
 	if err != nil {
 		return exit{exitUsage, err}
@@ -138,5 +146,13 @@ func (m *measureFlags) count(o *harness.Options, engine string, speed float64) e
 	if o.Counter, err = counterOf(o.Tokenizer); err != nil {
 		return usage("--tokenizer: %w", err)
 	}
+	if plan == nil || plan.Counter == o.Counter.Name {
+		return nil
+	}
+	path, c := vocabularyNamed(plan.Counter)
+	if m.tokenizer != "" || path == "" {
+		return usage("the plan was counted with the vocabulary %q, not with %q: name that vocabulary with --tokenizer", plan.Counter, o.Counter.Name)
+	}
+	o.Tokenizer, o.Counter = path, c
 	return nil
 }
