@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,6 +111,9 @@ func (p *peer) status() string {
 	live, err := process.NewProcess(int32(p.enginePid()))
 	if err != nil {
 		return ""
+	}
+	if runtime.GOOS == "windows" {
+		return "there" // no more is told of it
 	}
 	status, err := live.Status()
 	if err != nil || slices.Contains(status, process.Zombie) {
