@@ -171,10 +171,14 @@ func (o *Options) defaults() {
 // judge runs one check and turns its error into a status.
 func (s *suite) judge(c *Check, run func(*suite, *Check) error) {
 	err := s.ctx.Err()
-	if err != nil {
-		err = notRun("the run was ended: " + err.Error())
-	} else if err = s.start(); err == nil {
+	if err == nil {
+		err = s.start()
+	}
+	if err == nil {
 		err = run(s, c)
+	}
+	if ended := s.ctx.Err(); err != nil && ended != nil { // whatever went wrong is our doing
+		err = notRun("the run was ended: " + ended.Error())
 	}
 	var skipped notRun
 	switch {

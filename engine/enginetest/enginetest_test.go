@@ -2,8 +2,10 @@ package enginetest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
@@ -218,5 +220,19 @@ func TestWhatDoesNotStartFailsOnce(t *testing.T) {
 func forever() {
 	if r, _, err := os.Pipe(); err == nil {
 		r.Read(make([]byte, 1)) // nobody writes to it
+	}
+}
+
+// A check that we broke off ourselves says nothing about the engine.
+func TestWhatIsBrokenOffIsNotRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	o := Options{Only: []string{"stop_read", "read_slices"}, Prompt: func(_ *rand.Rand, n int) []int32 {
+		cancel() // Ctrl-C in the middle of a check
+		return make([]int32, n)
+	}}
+	for _, c := range Run(ctx, standIn(t, ""), o).Checks {
+		if c.Status != NotRun || !strings.Contains(c.Text, "the run was ended") {
+			t.Errorf("%s", c)
+		}
 	}
 }
