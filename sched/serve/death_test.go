@@ -91,6 +91,23 @@ func TestS50S54DeathIsToldAndRepaired(t *testing.T) {
 	}
 }
 
+// TestLastWordsNeedTheKey: anybody may ask for the health; what the engine wrote into its
+// log is for whoever has the key.
+func TestLastWordsNeedTheKey(t *testing.T) {
+	withFaults(t, `"api_key":"k"`, "", func(r *rig, add func(string)) {
+		add("exit:1@token:5")
+		if s := r.chat(ask(longTask("a")), "X-Api-Key", "k"); s.fault == nil {
+			t.Fatalf("%+v", s)
+		}
+		for key, told := range map[string]bool{"": false, "wrong": false, "k": true} {
+			status, o := r.json("GET", "/health", nil, "X-Api-Key", key)
+			if status != 200 || o.str("state") != "dead" || (o.str("error") != "") != told {
+				t.Errorf("with key %q: %d %v", key, status, o)
+			}
+		}
+	})
+}
+
 // TestS53EveryAPISharesOneSupervisor: after a death any endpoint's request brings
 // the engine back, and each is told of the death in its own form.
 func TestS53EveryAPISharesOneSupervisor(t *testing.T) {

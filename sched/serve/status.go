@@ -13,8 +13,11 @@ import (
 // serveHealth tells live (it answers), ready, loading and draining apart, and
 // carries the engine's progress: a counter that stands still while requests run
 // is an engine that hangs. It asks nobody, so it is answered under any load.
-func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	h := s.loop.Health()
+	if !s.authorised(r) {
+		h.Err = "" // the engine's last words are no news for everybody
+	}
 	status, word := http.StatusOK, "ok"
 	switch h.State {
 	case loop.StateLoading, loop.StateDraining:
