@@ -317,7 +317,7 @@ func (s *server) findModel(ctx context.Context) error {
 	got, err := s.observer.Value(ctx, "/v1/models", "/data/0/id")
 	name, ok := got.(string)
 	if err != nil || !ok {
-		return fmt.Errorf("the target names no model, and /v1/models lists none: %w", orSuccess(err))
+		return fmt.Errorf("the target names no model, and /v1/models lists none (%w): give the target a \"model\"", orSuccess(err))
 	}
 	s.model = name
 	return nil

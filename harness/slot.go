@@ -50,7 +50,9 @@ func (r *run) slot(ctx context.Context, s workloads.Slot, reqs []workloads.Reque
 	srv.describe(&info)
 	if err != nil {
 		if err = fmt.Errorf("slot %d (%s): %w", s.Slot, s.Arm, err); ctx.Err() == nil {
-			err = fmt.Errorf("%w%s", err, r.engine.advice())
+			if r.o.Target.StartsEngine() {
+				err = fmt.Errorf("%w%s", err, r.engine.advice())
+			}
 			info.Why = err.Error()
 		} else {
 			info.Why = results.Interrupted
