@@ -25,6 +25,7 @@ var checks = []struct {
 	{"stop_at_end", (*suite).checkStopAtEnd},
 	{"next_turn", (*suite).checkNextTurn},
 	{"reuse_after_park", (*suite).checkReuseAfterPark},
+	{"branches", (*suite).checkBranches},
 	{"exact_resume_greedy", func(s *suite, c *Check) error { return s.checkExactResume(c, false) }},
 	{"exact_resume_seeded", func(s *suite, c *Check) error { return s.checkExactResume(c, true) }},
 	{"read_slices", (*suite).checkReadSlices},

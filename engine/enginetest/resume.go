@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"interlude/engine"
@@ -64,6 +65,45 @@ func (s *suite) checkReuseAfterPark(c *Check) error {
 	}
 	if c.Counts["resumed"] == 0 {
 		return errors.New("every answer ended before its STOP: nothing was checked")
+	}
+	return nil
+}
+
+// checkBranches: a prompt that shares only the beginning of a conversation that went
+// aside is answered from what they share, the first time and the second alike, and costs
+// the conversation nothing but a copy.
+func (s *suite) checkBranches(c *Check) error {
+	if !s.promised().park {
+		return notRun("INFO announces neither conversation_cache_mib nor sequences > 1: a foreign request may erase a conversation")
+	}
+	n, err := s.long()
+	if err != nil {
+		return err
+	}
+	aside, _ := s.info.Int(engine.KeySequences)
+	for range 3 {
+		talk := s.prompt(n)
+		if _, err := s.gen(1, talk); err != nil {
+			return err
+		}
+		for range max(aside, 1) {
+			if _, err := s.gen(1, s.prompt(60)); err != nil {
+				return err
+			}
+		}
+		branch := process.Request{Gen: engine.Gen{MaxNew: 8, IDs: join(talk[:2*n/3], s.prompt(40)), Params: engine.Params{NoCheckpoint: true}}}
+		first, err := s.ask(branch, never)
+		if err != nil {
+			return err
+		}
+		again, err := s.ask(branch, never)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(first.IDs, again.IDs) || again.Resume > 2*n/3 {
+			return fmt.Errorf("a branch at %d of %d tokens: RESUME %d and %v, the second time RESUME %d and %v", 2*n/3, n, first.Resume, first.IDs, again.Resume, again.IDs)
+		}
+		c.count("branches", 1)
 	}
 	return nil
 }
