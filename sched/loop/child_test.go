@@ -231,7 +231,7 @@ func TestChildFaults(t *testing.T) {
 func descriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
+	if err != nil || runtime.GOOS == "windows" { // Wine shows a descriptor of the system below for many a handle
 		t.Skip("no /proc/self/fd here:", err)
 	}
 	return len(entries)

@@ -229,7 +229,7 @@ func TestThousandCancels(t *testing.T) {
 	r := startReal(t, `"solo_priority":true,"solo_queue":0`, "--speed 50", nil)
 	count := func() (goroutines, descriptors int) {
 		fds, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
+		if err != nil || runtime.GOOS == "windows" { // under Wine it is the system's below
 			t.Skip("no /proc here")
 		}
 		return runtime.NumGoroutine(), len(fds)
