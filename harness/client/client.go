@@ -44,6 +44,7 @@ type Client struct {
 	bearer    string
 	urls      map[string]*url.URL // by API; empty where BaseURL is none
 	tapes     sync.Pool           // of *tape
+	decoding  sync.Mutex          // of ended streams, one after the other: the other cores go on stamping
 }
 
 // New makes a client. Nothing is dialled yet.

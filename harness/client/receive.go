@@ -106,7 +106,9 @@ func (x *exchange) stream() {
 	}
 	err = x.receive(resp.Body, t)
 	wg.Wait()
+	x.c.decoding.Lock()
 	d.rest(t.arena, t.joined, t.items)
+	x.c.decoding.Unlock()
 	x.settleStream(d, t, err)
 }
 
