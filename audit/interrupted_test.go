@@ -50,7 +50,7 @@ func TestInterruptedRunIsIncomplete(t *testing.T) {
 			slots = []int{1}
 		}
 		for _, n := range slots {
-			for _, keep := range []int{-1, 1, 2, 3, 4} { // -1: while the server of the slot was starting
+			for _, keep := range []int{-2, -1, 1, 2, 3, 4} { // -1: while the server of the slot was starting, -2: while it was asked what it is
 				if n == 1 && keep < 3 {
 					continue // nothing would be measured
 				}
@@ -60,7 +60,10 @@ func TestInterruptedRunIsIncomplete(t *testing.T) {
 						return
 					}
 					s := &b.Run.Slots[n-1]
-					s.ReadyS, s.Info, s.Flag = 0, nil, nil
+					s.Info, s.Flag = nil, nil
+					if s.Why = results.Interrupted; keep == -1 {
+						s.ReadyS = 0
+					}
 					for len(b.Records) > 0 && b.Records[len(b.Records)-1].Slot == n {
 						b.Records = b.Records[:len(b.Records)-1]
 					}

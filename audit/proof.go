@@ -213,10 +213,13 @@ func (e *evidence) paired() []results.SlotInfo {
 	return list
 }
 
-// ready lists those of them whose server came as far as to be asked: of one that
-// did not, nothing is known.
+// ready lists those of them whose server came as far as to be asked, and answered: of
+// one that did not, or was interrupted at it, nothing is known.
 func (e *evidence) ready() []results.SlotInfo {
-	return slices.DeleteFunc(e.paired(), func(s results.SlotInfo) bool { return !s.Complete && s.ReadyS == 0 })
+	return slices.DeleteFunc(e.paired(), func(s results.SlotInfo) bool {
+		unasked := s.ReadyS == 0 || s.Why == results.Interrupted && s.Info == nil && s.Flag == nil
+		return !s.Complete && unasked
+	})
 }
 
 // wantsParks reports whether a slot of this run must have parked something. A
