@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"interlude/engine"
+	"interlude/engine/vocab"
 	"interlude/sched"
 )
 
@@ -242,6 +243,28 @@ func TestS45FollowUpOfASlicedRead(t *testing.T) {
 		}
 		if after, err := l.Status(t.Context()); err != nil || after.Counters.Slices != before.Counters.Slices {
 			t.Errorf("%d slices more, %v", after.Counters.Slices-before.Counters.Slices, err)
+		}
+	})
+}
+
+// TestShortBehindALongSystemPrompt: a short request whose system prompt alone is longer
+// than a slice is short as long as the engine holds that prompt.
+func TestShortBehindALongSystemPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := running(t, Config{Machine: policy(sched.Budget), Start: standIn()})
+		system := vocab.Encode([]int32{vocab.ImStart}, "system\n"+filler(20_000, "s"))
+		system = vocab.Encode(append(system, vocab.ImEnd), "\n")
+		with := func(text string) []int32 { return slices.Concat(system, turn(text)) }
+		everything(t, submit(t, l, Spec{Prompt: with(filler(20_000, "a") + task("Say %d words", 5, "n1")), MaxNew: 50}))
+		everything(t, submit(t, l, Spec{Prompt: turn(filler(3000, "b") + task("Say %d words", 5, "n2")), MaxNew: 50}))
+		long := later(submit(t, l, Spec{Prompt: with(task("Say %d words", 2000, "n3")), MaxNew: 3000}))
+		time.Sleep(5 * time.Second)
+		short := collect(submit(t, l, Spec{Prompt: with(task("Say %d words", 3, "hi")), MaxNew: 20, OneShotAllowed: true, SystemRoot: len(system) + 5}))
+		if short.first > 3*time.Second {
+			t.Errorf("first token after %v", short.first)
+		}
+		if a := <-long; a.end.Err != nil || a.end.Stats.Parks != 1 {
+			t.Errorf("the long one: %d parks, %v", a.end.Stats.Parks, a.end.Err)
 		}
 	})
 }
