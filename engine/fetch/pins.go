@@ -15,8 +15,8 @@ type pin struct {
 }
 
 // libraries are the llama.cpp builds by system, processor and backend. Only
-// linux/amd64 has been run by this project; the others are pinned from the same
-// publisher. llama.cpp v0.5.0 is in 3.22.1, v0.4.0 in 3.21.1.
+// linux/amd64, and linux/arm64 under an emulator, have been run by this project; the
+// others are pinned from the same publisher. llama.cpp v0.5.0 is in 3.22.1, v0.4.0 in 3.21.1.
 var libraries = map[string]pin{
 	"linux/amd64/cpu":    {"@node-llama-cpp/linux-x64", "3.22.1", "0d953e1503d5ab4608d8ed5b739132308c81ac05ffeb760d2a7f30e08a9f90e0", 11},
 	"linux/amd64/vulkan": {"@node-llama-cpp/linux-x64-vulkan", "3.22.1", "e10577190fc4bd1649d3b655588e5c7a85fc6b6dbf7136fee596cbe9e25521e7", 24},
