@@ -101,16 +101,14 @@ func newer(path, than string) bool {
 }
 
 // buildLlama builds the program from the source at root. The toolchain's own cache
-// makes a second build a matter of moments, after which the program counts as new; it
-// is the same whatever folders of a machine it was built from, or no run could be
-// resumed from another shell.
+// makes a second build a matter of moments, after which the program counts as new.
 func buildLlama(root, out string) error {
 	if !isFile(out) {
 		fmt.Fprintf(os.Stderr, "building %s, once for this source\n", llamaProgram)
 	}
 	var said bytes.Buffer
 	env := append(os.Environ(), "CGO_ENABLED=0")
-	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-trimpath", "-o", out, "./cmd/" + llamaProgram}, Dir: root, Env: env, Stdout: &said, Stderr: &said})
+	child, err := supervise.Start(supervise.Spec{Argv: []string{"go", "build", "-o", out, "./cmd/" + llamaProgram}, Dir: root, Env: env, Stdout: &said, Stderr: &said})
 	if err == nil {
 		err = child.Wait()
 	}
