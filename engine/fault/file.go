@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ func (f *File) refresh() error {
 		f.lines, f.faults = nil, nil
 		return fmt.Errorf("read fault file: %w", err)
 	}
-	if f.seen != nil && os.SameFile(info, f.seen) && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) {
+	if f.seen != nil && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) && same(info, f.seen) {
 		return nil
 	}
 	data, err := os.ReadFile(f.path)
@@ -51,6 +52,11 @@ func (f *File) refresh() error {
 	}
 	return errors.Join(wrong...)
 }
+
+// same tells whether it is the file that was read. Windows would open it to tell, and
+// let nobody add a fault meanwhile, which at every token is always; its times are fine
+// enough without.
+func same(a, b os.FileInfo) bool { return runtime.GOOS == "windows" || os.SameFile(a, b) }
 
 // Take finds the first fault that match accepts and removes its line from the
 // file, so that a reload does not strike again. A fault whose line cannot be
