@@ -25,6 +25,7 @@ func TestScript(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_CACHE_HOME", e.WorkDir+"/cache")
+			e.Setenv("LocalAppData", e.WorkDir+"/cache") // where Windows has it
 			return nil
 		},
 	})
