@@ -155,3 +155,18 @@ type Cell struct {
 	Evidence          string         `json:"evidence,omitempty"`
 	Why               string         `json:"why,omitempty"` // of a failure
 }
+
+// Tally counts cells by what came of them.
+func Tally(cells []Cell) (passed, failed, notRun int) {
+	for _, c := range cells {
+		switch {
+		case c.Pass == nil:
+			notRun++
+		case *c.Pass:
+			passed++
+		default:
+			failed++
+		}
+	}
+	return passed, failed, notRun
+}

@@ -88,17 +88,7 @@ func printSummary(out io.Writer, s results.Summary) {
 // printCells counts the rows of a run that compares nothing: most of its requests end
 // early on purpose, and a table of arms would show how few completed.
 func printCells(out io.Writer, s results.Summary) {
-	passed, failed, notRun := 0, 0, 0
-	for _, c := range s.Cells {
-		switch {
-		case c.Pass == nil:
-			notRun++
-		case *c.Pass:
-			passed++
-		default:
-			failed++
-		}
-	}
+	passed, failed, notRun := results.Tally(s.Cells)
 	what := map[string]string{"inject": "cells (a way, a moment, an API)", "lifecycle": "rows"}[s.Kind]
 	fmt.Fprintf(out, "%d of %d %s passed, %d failed, %d not run; the report shows each\n", passed, len(s.Cells), what, failed, notRun)
 }

@@ -15,24 +15,9 @@ const (
 	againReference = 23.621 // s
 )
 
-// tally counts cells by what came of them.
-func tally(cells []results.Cell) (passed, failed, notRun int) {
-	for _, c := range cells {
-		switch {
-		case c.Pass == nil:
-			notRun++
-		case *c.Pass:
-			passed++
-		default:
-			failed++
-		}
-	}
-	return passed, failed, notRun
-}
-
 // cellsText is the cells of a run as counts.
 func cellsText(cells []results.Cell) string {
-	passed, failed, notRun := tally(cells)
+	passed, failed, notRun := results.Tally(cells)
 	text := fmt.Sprintf("%d of %d cells passed", passed, len(cells))
 	if failed > 0 {
 		text += fmt.Sprintf(", **%d failed**", failed)
@@ -60,7 +45,7 @@ func (s *source) ways(p *page) {
 	rows := make([][]string, 0, len(order)+1)
 	for _, how := range order {
 		cells := by[how]
-		passed, failed, notRun := tally(cells)
+		passed, failed, notRun := results.Tally(cells)
 		hung, silent, orphans := 0, 0, 0
 		for _, c := range cells {
 			hung, silent, orphans = hung+c.Hung, silent+c.Silent, orphans+c.Orphans
