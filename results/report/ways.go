@@ -57,7 +57,7 @@ func (s *source) ways(p *page) {
 	rows = append(rows, []string{"the reference's: native exit", dash, dash, dash, secs(toldReference), dash, secs(againReference), dash, dash, dash})
 	moments := "every moment"
 	if s.onlyAt() != "" {
-		moments = "the moments that were run ("+s.onlyAt()+")"
+		moments = "the moments that were run (" + s.onlyAt() + ")"
 	}
 	p.para("Each way of ending the engine, at its worst over %s and API:", moments)
 	p.table(false, []string{"way", "passed", "failed", "not run", "told", "limit", "served again", "hung", "silent", "orphans"}, rows)
