@@ -91,17 +91,23 @@ func svg(p *plot.Plot, width, height font.Length, said string) ([]byte, error) {
 	return bytes.ReplaceAll(out, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;")), nil
 }
 
-// secondsTicks marks a logarithmic axis of seconds at 1, 2 and 5 of each decade.
+// secondsTicks marks a logarithmic axis of seconds at 1, 2 and 5 of each decade, and
+// a short one, on which fewer than two of them lie, more finely.
 func secondsTicks(lo, hi float64) []plot.Tick {
-	var ticks []plot.Tick
-	for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
-		for _, m := range []float64{1, 2, 5} {
-			if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
-				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%g s", v)})
+	at := func(marks ...float64) (ticks []plot.Tick) {
+		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+			for _, m := range marks {
+				if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
+					ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.3g s", v)})
+				}
 			}
 		}
+		return ticks
 	}
-	return ticks
+	if ticks := at(1, 2, 5); len(ticks) > 1 {
+		return ticks
+	}
+	return at(1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
 }
 
 // logSeconds makes the y axis logarithmic over the values, with room around. The
