@@ -82,10 +82,23 @@ func TestTake(t *testing.T) {
 	if left, err := os.ReadFile(path); err != nil || string(left) != "boom\n" {
 		t.Errorf("left is %q, %v", left, err)
 	}
-	os.Remove(path)
+	write("exit:6@quit\n")
+	if one, ok := f.Take(Idle(0)); ok {
+		t.Errorf("took %v at another moment", one)
+	}
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
 	if one, ok := f.Take(Quitting); ok {
 		t.Errorf("took %v from no file", one)
 	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	if one, ok := f.Take(Quitting); !ok || one.Code != 6 {
+		t.Errorf("of a file that was away for a moment it took %v, %t", one, ok)
+	}
+	os.Remove(path)
 	if one, ok := (*File)(nil).Take(Quitting); ok {
 		t.Errorf("took %v from nil", one)
 	}

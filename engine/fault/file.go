@@ -28,7 +28,7 @@ func Open(path string) (*File, error) {
 func (f *File) refresh() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		f.lines, f.faults = nil, nil
+		f.seen, f.lines, f.faults = nil, nil, nil // it is read again when it is there again
 		return fmt.Errorf("read fault file: %w", err)
 	}
 	if f.seen != nil && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) && same(info, f.seen) {
