@@ -84,14 +84,14 @@ func (t *tree) release() {
 	t.ask.close()
 }
 
-// terminate asks a child that listens by its event, and any with the console break
-// that a Go program sees as an interrupt. Without a console nothing carries the break.
+// terminate asks a child that listens by its event alone, since whoever has been asked
+// takes a break for the second signal, which ends it at once; any other with the console
+// break that a Go program sees as an interrupt. Without a console nothing carries that.
 func (t *tree) terminate(p *os.Process) error {
-	broke := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 	if t.ask.send() {
 		return nil
 	}
-	return broke
+	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid))
 }
 
 func (t *tree) kill(*os.Process) {
