@@ -91,12 +91,6 @@ func NeedsRelay(engine string) bool {
 	return err == nil && len(words) > 0 && words[0] != "emulate"
 }
 
-// What a cell was struck by, where the relay stands between.
-const (
-	bySignal = "signal" // sent to the engine itself
-	byRelay  = "relay"
-)
-
 // howOf is the way in which a slot ends its engine: each slot has one, in turn.
 func (r *run) howOf(s workloads.Slot) string {
 	ways := waysOf(r.plan.Options)

@@ -58,7 +58,7 @@ func (x *injector) cell(ctx context.Context, when, api string) results.Cell {
 	c := results.Cell{How: x.how, When: when, API: api}
 	s := &scene{injector: x, stage: x.stage, when: when, api: api, struck: map[*flight]bool{}, either: map[*flight]bool{}}
 	if s.srv.relay != "" {
-		c.By = map[bool]string{true: bySignal, false: byRelay}[s.bySignal()]
+		c.By = map[bool]string{true: results.BySignal, false: results.ByRelay}[s.bySignal()]
 	}
 	err := s.impossible()
 	if err == nil {

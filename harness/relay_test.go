@@ -127,7 +127,7 @@ func TestRelayedEverywhere(t *testing.T) {
 		t.Errorf("%d cells, want %d", len(cells), want)
 	}
 	for _, c := range cells {
-		if c.Pass == nil || !*c.Pass || c.By != byRelay {
+		if c.Pass == nil || !*c.Pass || c.By != results.ByRelay {
 			t.Errorf("%s (by %q)", describe(c), c.By)
 		}
 	}

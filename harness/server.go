@@ -28,7 +28,7 @@ type server struct {
 	base     time.Time // zero of the slot's stamps
 	temp     string    // the slot's own folder, removed at its end
 	logs     string    // folder of its logs in the run directory
-	relay    string    // words in the command line of the relay before its engine; "": there is none
+	relay    string    // end of the fault file's path, by which a command line is that of the relay before its engine; "": there is none
 	url      string
 	client   *client.Client
 	observer *observe.Observer
@@ -79,7 +79,7 @@ func (s *server) launchChild(arm string, v values, logs string) (url string, err
 		return "", fmt.Errorf("make the slot's folder: %w", err)
 	}
 	if s.nonce = nonce(); v.relayed {
-		s.relay = "relay --fault-file " + filepath.Join(s.temp, faultFile)
+		s.relay = filepath.Base(s.temp) + "/" + faultFile // whatever a system writes or quotes before it
 	}
 	for _, name := range v.files {
 		if err := os.WriteFile(filepath.Join(s.temp, name), nil, 0o600); err != nil {

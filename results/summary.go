@@ -146,7 +146,7 @@ type Cell struct {
 	Pass        *bool    `json:"pass,omitempty"`
 	NotRun      string   `json:"not_run,omitempty"`
 
-	By                string         `json:"by,omitempty"`      // where the relay stands before the engine: signal (to the engine itself) or relay
+	By                string         `json:"by,omitempty"`      // BySignal or ByRelay; "": no relay stood before the engine
 	Limit             *float64       `json:"limit_s,omitempty"` // for Told
 	Repeats           int            `json:"repeats,omitempty"`
 	ToldMedian        *float64       `json:"told_median_s,omitempty"`
@@ -155,6 +155,12 @@ type Cell struct {
 	Evidence          string         `json:"evidence,omitempty"`
 	Why               string         `json:"why,omitempty"` // of a failure
 }
+
+// What a cell was struck by, where the relay stands between server and engine.
+const (
+	BySignal = "signal" // sent to the engine itself
+	ByRelay  = "relay"
+)
 
 // Tally counts cells by what came of them.
 func Tally(cells []Cell) (passed, failed, notRun int) {

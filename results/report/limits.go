@@ -149,7 +149,7 @@ func (s *source) limitList() []string {
 		{"Manifests, facts and tool receipts are synthetic and deterministic; no tool was executed. This is no evidence about unrestricted autonomous work or about a model's truthfulness.", true},
 		{"History summaries are written by the manifest, not by the model.", s.run.Kind == "soak"},
 		{"One host, one server, one client process on the same machine.", true},
-		{"An engine that the relay ended was healthy until then: what one that fails from within leaves behind was not seen.", len(s.struckBy(byRelay)) > 0},
+		{"An engine that the relay ended was healthy until then: what one that fails from within leaves behind was not seen.", len(s.struckBy(results.ByRelay)) > 0},
 		{"Every duration was divided by " + trimFloat(s.run.Speed) + ": fixed costs of the operating system weigh that much more than they would at ×1.", s.run.Speed > 1},
 		{"Timings of the emulated profile are fits to published measurements of one machine; park and restore costs are partly estimates. STOP latency inside a read is derived from the engine's source, not measured.", s.run.Emulated != ""},
 		{"No speculative decoding took place, so its interplay with parks is not covered.", !spec},

@@ -8,12 +8,6 @@ import (
 	"interlude/results"
 )
 
-// By what a cell was struck where the relay stood between server and engine.
-const (
-	bySignal = "signal"
-	byRelay  = "relay"
-)
-
 // struckBy are the cells that ran and were struck by a signal to the engine, or by the
 // relay.
 func (s *source) struckBy(by string) (cells []results.Cell) {
@@ -33,12 +27,12 @@ func (s *source) relayed() bool {
 // relayText says what stood between, who died in which cell, and what was not
 // imitated.
 func (s *source) relayText() string {
-	played := s.struckBy(byRelay)
+	played := s.struckBy(results.ByRelay)
 	if !s.relayed() {
 		return ""
 	}
 	text := "Between server and engine stood `interlude engine relay`, a process that passes the lines of both sides on, and to the server it is the engine."
-	if n := len(s.struckBy(bySignal)); n > 0 {
+	if n := len(s.struckBy(results.BySignal)); n > 0 {
 		text += fmt.Sprintf(" In %s the signal went to the engine itself; the relay then ended as the engine had.", plural(n, "cell"))
 	}
 	if len(played) == 0 {
