@@ -373,8 +373,6 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestImagesAreNotPreempted: a sooner request waits for an image request and parks
-// nobody; a client that leaves an image request frees the engine.
 // TestOneEncoderAtATime: an encoder has a card of its own to fill, or the engine's.
 func TestOneEncoderAtATime(t *testing.T) {
 	if runtime.GOOS == "windows" {
@@ -399,6 +397,8 @@ func TestOneEncoderAtATime(t *testing.T) {
 	all.Wait()
 }
 
+// TestImagesAreNotPreempted: a sooner request waits for an image request and parks
+// nobody; a client that leaves an image request frees the engine.
 func TestImagesAreNotPreempted(t *testing.T) {
 	r, tmp := seeing(t)
 	image := ask("", "priority", -1)
