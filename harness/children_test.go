@@ -499,8 +499,8 @@ func TestStartsThatFail(t *testing.T) {
 		}, []string{"boom", "status 3"}},
 		"a server that never gets ready": {func(t *testing.T, o *Options) {
 			o.Target.Command = []string{"{self}", "stuck"}
-			o.Target.Ready.Within = workloads.Duration(300 * time.Millisecond)
-		}, []string{"not ready within 300ms", "thinking it over"}},
+			o.Target.Ready.Within = workloads.Duration(3 * time.Second) // for a busy machine to start it
+		}, []string{"not ready within 3s", "thinking it over"}},
 		"no such program": {func(t *testing.T, o *Options) { o.Target.Command = []string{"no-such-program-anywhere"} }, []string{"no-such-program-anywhere"}},
 		"no such engine":  {func(t *testing.T, o *Options) { o.Engine, o.Speed = "no-such-engine --fast", 1 }, []string{"find the engine", "no-such-engine"}},
 		"too small":       {func(t *testing.T, o *Options) { o.Engine = "emulate --max-context 512" }, []string{"needs a context of", "the engine has 512"}},

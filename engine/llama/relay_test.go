@@ -57,7 +57,7 @@ func TestBehindTheRelay(t *testing.T) {
 func TestS57StallOfARealEngine(t *testing.T) {
 	model, faults := micro(t), filepath.Join(t.TempDir(), "faults")
 	exe := relayed(t, faults, program(t), "--serve")
-	config := map[string]any{"exe": exe, "tokenizer": model, "model_name": "m", "solo_priority": true, "engine_silence_s": 2,
+	config := map[string]any{"exe": exe, "tokenizer": model, "model_name": "m", "solo_priority": true, "engine_silence_s": 6,
 		"args": []string{"--lib", libraries(t), "--model", model, "--threads", "1", "--max-context", "2048", "--conversation-cache-mib", "256"}}
 	// The micro model answers most questions in a few random words, and this one without an end.
 	q := question{name: "story", path: "/v1/chat/completions", body: map[string]any{"model": "m", "max_tokens": 400, "temperature": 0,
