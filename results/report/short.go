@@ -148,7 +148,9 @@ func (s *source) price() string {
 	if !ok {
 		return "Output rate: not known. " + switching
 	}
-	return fmt.Sprintf("%sOutput %s → %s tok/s (medians of the slots; pair by pair %s; n = %s). %s", s.guarded("output_tok_s"), optNumber(off.OutputTokS, 2), optNumber(on.OutputTokS, 2), interval(d), plural(d.N, "pair"), switching)
+	guard := s.guarded("output_tok_s", "Less than the %s that were allowed. ", "**More than the %s that were allowed.** ",
+		"**Not settled:** the interval does not tell whether it is less than the %s that were allowed. ")
+	return fmt.Sprintf("%sOutput %s → %s tok/s (medians of the slots; pair by pair %s; n = %s). %s", guard, optNumber(off.OutputTokS, 2), optNumber(on.OutputTokS, 2), interval(d), plural(d.N, "pair"), switching)
 }
 
 // broughtWithout is what a control of a soak brought in the same time.
@@ -168,19 +170,21 @@ func parksText(n *int) string {
 	return plural(*n, "park")
 }
 
-// guarded is what a guard says, in words.
-func (s *source) guarded(name string) string {
+// guarded is what a guard says: the sentence for its call, in which the margin stands
+// for %s; "" where the plan has no such guard.
+func (s *source) guarded(name, kept, exceeded, unsettled string) string {
 	m, margin := s.analysis.Metrics[name], s.plan.Guards[name]
 	if m == nil || margin == 0 {
 		return ""
 	}
+	text := unsettled
 	switch m.GuardCall {
 	case stats.Pass:
-		return fmt.Sprintf("Less than the %g %% that were allowed. ", 100*margin)
+		text = kept
 	case stats.Fail:
-		return fmt.Sprintf("**More than the %g %% that were allowed.** ", 100*margin)
+		text = exceeded
 	}
-	return fmt.Sprintf("**Not settled:** the interval does not tell whether it is less than the %g %% that were allowed. ", 100*margin)
+	return fmt.Sprintf(text, fmt.Sprintf("%g %%", 100*margin))
 }
 
 // pays is what the requests that were overtaken had of it.
@@ -201,22 +205,10 @@ func (s *source) pays() string {
 	if c := s.slower()["long"]; c[1] > 0 {
 		text += fmt.Sprintf(" %d of %d took more than 5 %% longer than with the flag off.", c[0], c[1])
 	}
-	return text + s.lostBeside() + " " + pause
-}
-
-// lostBeside is what the guard of long answers says, in words.
-func (s *source) lostBeside() string {
-	m, margin := s.analysis.Metrics["long_excess"], s.plan.Guards["long_excess"]
-	if m == nil || margin == 0 {
-		return ""
-	}
-	switch m.GuardCall {
-	case stats.Pass:
-		return fmt.Sprintf(" Apart from the service of what overtook them they lost less than the %g %% that were allowed.", 100*margin)
-	case stats.Fail:
-		return fmt.Sprintf(" **Apart from the service of what overtook them they lost more than the %g %% that were allowed.**", 100*margin)
-	}
-	return fmt.Sprintf(" **Not settled:** whether, apart from the service of what overtook them, they lost less than the %g %% that were allowed.", 100*margin)
+	text += s.guarded("long_excess", " Apart from the service of what overtook them they lost less than the %s that were allowed.",
+		" **Apart from the service of what overtook them they lost more than the %s that were allowed.**",
+		" **Not settled:** whether, apart from the service of what overtook them, they lost less than the %s that were allowed.")
+	return text + " " + pause
 }
 
 // breaks is what came out right, and whether anything is held against the run.
