@@ -123,7 +123,8 @@ func TestRoundsBeginOneAfterTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thrice, err := once.For(90 * time.Second)
+	once.Conversations[0].Steps[0].After = &workloads.Trigger{Delay: workloads.Duration(5 * time.Second)} // in every round
+	thrice, err := once.For(61 * time.Second) // the third begins after a minute
 	if err != nil || once.Rounds.Count != 1 || thrice.Rounds.Count != 3 {
 		t.Fatalf("rounds %+v and %+v, %v; want 1 and 3", once.Rounds, thrice.Rounds, err)
 	}
