@@ -124,7 +124,7 @@ func TestRoundsBeginOneAfterTheOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	once.Conversations[0].Steps[0].After = &workloads.Trigger{Delay: workloads.Duration(5 * time.Second)} // in every round
-	thrice, err := once.For(61 * time.Second) // the third begins after a minute
+	thrice, err := once.For(61 * time.Second)                                                             // the third begins after a minute
 	if err != nil || once.Rounds.Count != 1 || thrice.Rounds.Count != 3 {
 		t.Fatalf("rounds %+v and %+v, %v; want 1 and 3", once.Rounds, thrice.Rounds, err)
 	}
